@@ -1,0 +1,69 @@
+{{/*
+Roles. One engine is a replica of a Ray Serve deployment. In mode `disaggregated` the roles are
+prefill and decode, else there is the one role `engine`. Everything that follows from a role's values
+is worked out here once.
+*/}}
+
+{{/* The active roles as a JSON list of names. */}}
+{{- define "ray-pd-llm.roles" -}}
+{{- eq .Values.topology.mode "disaggregated" | ternary (list "prefill" "decode") (list "engine") | toJson -}}
+{{- end -}}
+
+{{/*
+A role's derived facts as JSON: (dict "root" $ "name" "prefill").
+  devices          GPUs (or CPU engines) of one replica: tensor x pipeline
+  podsPerReplica   pods that one replica is spread over
+  devicesPerPod    devices / podsPerReplica, rounded up
+  minReplicas, maxReplicas   engines; equal without autoscaling
+  efaInterfaces    EFA interfaces of each pod; 0 without EFA
+*/}}
+{{- define "ray-pd-llm.role" -}}
+{{- $values := .root.Values -}}
+{{- $role := index $values .name -}}
+{{- $devices := mul $role.parallelism.tensor $role.parallelism.pipeline -}}
+{{- $pods := int $role.parallelism.nodes -}}
+{{- $auto := $role.autoscaling -}}
+{{- $interfaces := 0 -}}
+{{- if eq (include "ray-pd-llm.efa" .root) "true" -}}
+  {{- $interfaces = $role.efaInterfaces | default $values.transport.efa.interfacesPerPod -}}
+{{- end -}}
+{{- dict
+  "name" .name
+  "devices" $devices
+  "podsPerReplica" $pods
+  "devicesPerPod" (div (add $devices $pods -1) $pods)
+  "autoscaling" $auto.enabled
+  "minReplicas" ($auto.enabled | ternary $auto.minReplicas $role.replicas | int)
+  "maxReplicas" ($auto.enabled | ternary $auto.maxReplicas $role.replicas | int)
+  "efaInterfaces" (int $interfaces)
+| toJson -}}
+{{- end -}}
+
+{{/* "true" when engine pods have EFA interfaces. One aggregated engine per pod has nobody to talk to. */}}
+{{- define "ray-pd-llm.efa" -}}
+{{- and (eq .Values.transport.fabric "efa") (ne .Values.topology.mode "aggregated") -}}
+{{- end -}}
+
+{{/* "true" when any active role is scaled by Ray. */}}
+{{- define "ray-pd-llm.autoscaling" -}}
+{{- $any := false -}}
+{{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
+  {{- $any = or $any (index $.Values .).autoscaling.enabled -}}
+{{- end -}}
+{{- $any -}}
+{{- end -}}
+
+{{/* dense, hybrid, or unknown: what model.kind says, else what files/models.yaml knows of the source. */}}
+{{- define "ray-pd-llm.modelKind" -}}
+{{- $kind := .Values.model.kind -}}
+{{- if eq $kind "auto" -}}
+  {{- $kind = (include "ray-pd-llm.model" . | fromJson).kind | default "unknown" -}}
+{{- end -}}
+{{- $kind -}}
+{{- end -}}
+
+{{/* The model's shape as JSON; an empty object for a model that is not known. */}}
+{{- define "ray-pd-llm.model" -}}
+{{- $models := .Files.Get "files/models.yaml" | fromYaml -}}
+{{- index $models .Values.model.source | default dict | toJson -}}
+{{- end -}}

@@ -1,0 +1,50 @@
+{{/*
+Values. Every template file begins with
+
+    {{- include "ray-pd-llm.values" . -}}
+
+which writes what is missing or null into .Values, in place: a block set to null, or values kept by
+`--reuse-values` from a release older than a block, then act as the default instead of ending in a
+nil pointer. Free maps (env, labels, nodeSelector ...) become empty, not the default again.
+*/}}
+{{- define "ray-pd-llm.values" -}}
+{{- include "ray-pd-llm.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
+{{- end -}}
+
+{{/* fill: (list values defaults), prints nothing. */}}
+{{- define "ray-pd-llm.fill" -}}
+{{- $values := index . 0 -}}
+{{- range $key, $default := index . 1 -}}
+  {{- $value := index $values $key -}}
+  {{- if kindIs "invalid" $value -}}
+    {{- $_ := set $values $key $default -}}
+  {{- else if and (kindIs "map" $default) (kindIs "map" $value) -}}
+    {{- include "ray-pd-llm.fill" (list $value $default) -}}
+  {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Bytes of a quantity such as 16Gi, as a whole number in text. The schema lets only Ki, Mi, Gi and Ti
+through.
+*/}}
+{{- define "ray-pd-llm.bytes" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 -}}
+{{- $unit := regexFind "[A-Za-z]+$" . -}}
+{{- $powers := dict "Ki" 1 "Mi" 2 "Gi" 3 "Ti" 4 -}}
+{{- range $i := until (index $powers $unit) -}}
+  {{- $number = mul $number 1024 -}}
+{{- end -}}
+{{- $number -}}
+{{- end -}}
+
+{{/* Millicores of a CPU quantity such as 4 or 500m, as a whole number in text. */}}
+{{- define "ray-pd-llm.millicores" -}}
+{{- if hasSuffix "m" . -}}{{ trimSuffix "m" . }}{{- else -}}{{ mul (int64 .) 1000 }}{{- end -}}
+{{- end -}}
+
+{{/* The facts of an instance type as JSON; an empty object for a type that is not known. */}}
+{{- define "ray-pd-llm.instance" -}}
+{{- $types := .root.Files.Get "files/instances.yaml" | fromYaml -}}
+{{- index $types .type | default dict | toJson -}}
+{{- end -}}

@@ -1,0 +1,128 @@
+{{/*
+The serve config: what Ray Serve is told to run. Built as data and printed by toYaml, never pasted
+together as text. What both roles must agree on comes from the model block alone.
+*/}}
+{{- define "ray-pd-llm.serveConfig" -}}
+{{- $args := dict -}}
+{{- if eq .Values.topology.mode "disaggregated" -}}
+  {{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
+    {{- $_ := set $args (printf "%s_config" .) (include "ray-pd-llm.llmConfig" (dict "root" $ "name" .) | fromYaml) -}}
+  {{- end -}}
+{{- else -}}
+  {{- $_ := set $args "llm_configs" (list (include "ray-pd-llm.llmConfig" (dict "root" . "name" "engine") | fromYaml)) -}}
+{{- end -}}
+{{- $_ := set $args "ingress_deployment_config" (dict
+  "num_replicas" .Values.endpoint.replicas
+  "max_ongoing_requests" .Values.endpoint.maxOngoingRequests
+) -}}
+{{- dict "applications" (list (dict
+  "name" "llm"
+  "route_prefix" .Values.endpoint.routePrefix
+  "import_path" (eq .Values.topology.mode "disaggregated" | ternary "ray.serve.llm:build_pd_openai_app" "ray.serve.llm:build_openai_app")
+  "args" $args
+)) | toYaml -}}
+{{- end -}}
+
+{{/* One role's LLMConfig as YAML: (dict "root" $ "name" "prefill"). */}}
+{{- define "ray-pd-llm.llmConfig" -}}
+{{- $values := .root.Values -}}
+{{- $role := index $values .name -}}
+{{- $facts := include "ray-pd-llm.role" . | fromJson -}}
+
+{{- /* Each worker asks for its role's own resource, which only this role's group announces. */ -}}
+{{- $bundle := dict "CPU" 1 .name 1 -}}
+{{- if eq $values.runtime.device "cuda" -}}{{- $_ := set $bundle "GPU" 1 -}}{{- end -}}
+
+{{- $deployment := dict "max_ongoing_requests" $role.maxOngoingRequests -}}
+{{- if $facts.autoscaling -}}
+  {{- $_ := set $deployment "autoscaling_config" (dict
+    "min_replicas" $role.autoscaling.minReplicas
+    "max_replicas" $role.autoscaling.maxReplicas
+    "target_ongoing_requests" $role.autoscaling.targetOngoingRequests
+    "upscale_delay_s" $role.autoscaling.upscaleDelaySeconds
+    "downscale_delay_s" $role.autoscaling.downscaleDelaySeconds
+  ) -}}
+{{- else -}}
+  {{- $_ := set $deployment "num_replicas" $role.replicas -}}
+{{- end -}}
+
+{{- $config := dict
+  "model_loading_config" (dict "model_id" $values.model.id "model_source" $values.model.source)
+  "engine_kwargs" (include "ray-pd-llm.engineKwargs" . | fromYaml)
+  "placement_group_config" (dict
+    "bundle_per_worker" $bundle
+    "strategy" (gt (int $facts.podsPerReplica) 1 | ternary "PACK" "STRICT_PACK"))
+  "deployment_config" $deployment
+  "log_engine_metrics" true
+-}}
+{{- if eq $values.topology.mode "disaggregated" -}}
+  {{- $experimental := dict "NIXL_SIDE_CHANNEL_PORT_BASE" (index $values.transport.ports .name) -}}
+  {{- /* The decode deployment holds the handle to prefill, so it makes the handshake. */ -}}
+  {{- if and $values.transport.prewarm (eq .name "decode") -}}
+    {{- $_ := set $experimental "_prewarm_prefill_decode" true -}}
+  {{- end -}}
+  {{- $_ := set $config "experimental_configs" $experimental -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* One role's vLLM engine arguments as YAML. */}}
+{{- define "ray-pd-llm.engineKwargs" -}}
+{{- $values := .root.Values -}}
+{{- $model := $values.model -}}
+{{- $role := index $values .name -}}
+{{- $kwargs := dict
+  "max_model_len" $model.maxModelLen
+  "dtype" $model.dtype
+  "tensor_parallel_size" $role.parallelism.tensor
+  "pipeline_parallel_size" $role.parallelism.pipeline
+  "kv_cache_dtype" $model.kvCacheDtype
+  "trust_remote_code" $model.trustRemoteCode
+  "load_format" $model.loadFormat
+-}}
+{{- range $argument, $value := dict
+  "revision" $model.revision
+  "quantization" $model.quantization
+  "block_size" $model.blockSize
+  "max_num_seqs" $role.maxNumSeqs
+  "max_num_batched_tokens" $role.maxNumBatchedTokens
+-}}
+  {{- if $value -}}{{- $_ := set $kwargs $argument $value -}}{{- end -}}
+{{- end -}}
+{{- if eq $values.runtime.device "cuda" -}}
+  {{- $_ := set $kwargs "gpu_memory_utilization" $role.gpuMemoryUtilization -}}
+{{- end -}}
+{{- if eq $values.topology.mode "disaggregated" -}}
+  {{- $_ := set $kwargs "kv_transfer_config" (include "ray-pd-llm.kvTransferConfig" . | fromYaml) -}}
+  {{- if eq (include "ray-pd-llm.modelKind" .root) "hybrid" -}}
+    {{- /* A hybrid model cannot start with a KV connector unless the manager is on. */ -}}
+    {{- $_ := set $kwargs "disable_hybrid_kv_cache_manager" false -}}
+  {{- end -}}
+{{- end -}}
+{{- /* Set one by one: sprig's merge takes false and 0 for missing. */ -}}
+{{- range list $model.engineArgs $role.engineArgs -}}
+  {{- range $argument, $value := . -}}{{- $_ := set $kwargs $argument $value -}}{{- end -}}
+{{- end -}}
+{{- toYaml $kwargs -}}
+{{- end -}}
+
+{{/* NIXL's side of one role. The backend is always written: without it NIXL takes UCX in silence. */}}
+{{- define "ray-pd-llm.kvTransferConfig" -}}
+{{- $transport := .root.Values.transport -}}
+{{- $extra := dict
+  "backends" (list (eq $transport.fabric "efa" | ternary "LIBFABRIC" "UCX"))
+  "kv_lease_duration" $transport.leaseSeconds
+  "num_threads" $transport.threads
+-}}
+{{- range $key, $value := $transport.extraConfig -}}{{- $_ := set $extra $key $value -}}{{- end -}}
+{{- $config := dict
+  "kv_connector" "NixlConnector"
+  "kv_role" (eq .name "prefill" | ternary "kv_producer" "kv_consumer")
+  "kv_load_failure_policy" $transport.loadFailurePolicy
+  "kv_connector_extra_config" $extra
+-}}
+{{- if ne $transport.bufferDevice "auto" -}}
+  {{- $_ := set $config "kv_buffer_device" $transport.bufferDevice -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}

@@ -1,0 +1,49 @@
+"""Values that are missing, as after `--reuse-values` from an older release."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from chart.rendering import Refused, run_helm
+
+
+@pytest.fixture(scope="module")
+def bare_chart(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with hardly any default values: what `--reuse-values` leaves of new blocks."""
+    folder = tmp_path_factory.mktemp("bare")
+    with tarfile.open(package) as archive:
+        archive.extractall(folder, filter="data")
+    chart = folder / "ray-pd-llm"
+    (chart / "values.yaml").write_text("model: {maxModelLen: 4096}\n")
+    return chart
+
+
+def test_missing_blocks_act_as_the_defaults(bare_chart, each_helm, render):
+    text = run_helm(each_helm, "template", "llm", str(bare_chart), "-n", "inference")
+    (service,) = [m for m in yaml.safe_load_all(text) if m and m["kind"] == "RayService"]
+    bare, full = (
+        yaml.safe_load(spec["serveConfigV2"]) for spec in (service["spec"], render.rayservice())
+    )
+    assert bare == full
+
+
+def test_numbers_survive_unchanged(render):
+    values = {"model": {"maxModelLen": 10_000_000, "source": "acme/new", "kind": "dense"}}
+    values["prefill"] = {"maxNumBatchedTokens": 1_048_576, "engineArgs": {"x": 12345678, "y": 0.1}}
+    values["decode"] = {"env": {"BIG": 1_048_576, "FRACTION": 0.25, "YES": True, "ZERO": "007"}}
+    args = render.serve_args(values)["prefill_config"]["engine_kwargs"]
+    assert args["max_model_len"] == 10_000_000
+    assert args["max_num_batched_tokens"] == 1_048_576
+    assert (args["x"], args["y"]) == (12345678, 0.1)
+    env = render.env(values)["decode"]
+    assert [env[k] for k in ("BIG", "FRACTION", "YES", "ZERO")] == ["1048576", "0.25", "true", "007"]
+
+
+def test_a_version_that_looks_like_a_number_stays_text(render):
+    pod = render.pods({"image": {"tag": "2.10"}})["head"]
+    assert pod["containers"][0]["image"].endswith(":2.10")
+    with pytest.raises(Refused, match="tag"):
+        render.text({"image": {"tag": 2.10}})
