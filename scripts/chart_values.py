@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "ray-pd-llm"
 SOURCE = CHART / "values.schema.yaml"
 GENERATED = f"Generated from {SOURCE.relative_to(ROOT)} by scripts/chart_values.py; edit there."
-ROLE_TWINS = ("decode", "engine")  # blocks with the keys of `prefill`: their comments are not repeated
+ROLE_TWINS = (
+    "decode",
+    "engine",
+)  # blocks with the keys of `prefill`: their comments are not repeated
 
 
 def resolve(node: Any, definitions: Schema) -> Any:
@@ -237,12 +240,16 @@ def outputs() -> dict[Path, str]:
 
 def stale() -> list[Path]:
     """The generated files that differ from what the source says."""
-    return [path for path, text in outputs().items() if not path.exists() or path.read_text() != text]
+    return [
+        path for path, text in outputs().items() if not path.exists() or path.read_text() != text
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 on a difference")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, exit 1 on a difference"
+    )
     if parser.parse_args().check:
         for path in (late := stale()):
             print(f"{path.relative_to(ROOT)} is not what the schema says", file=sys.stderr)

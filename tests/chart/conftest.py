@@ -15,7 +15,6 @@ import kubernetes_validate
 import pytest
 import yaml
 from chart.rendering import CHART, Render, run_helm
-
 from raypd.toolchain import binary, go, helm, kuberay_module
 
 KUBERNETES = "1.35.0"
@@ -77,7 +76,9 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in (builtin / f"v{KUBERNETES}-local-strict").glob("*.json"):
         if file.stem in BUILTIN_KINDS or file.stem == "_definitions":
             schema = json.loads(file.read_text().replace("/api/_def", f"file://{folder}/_def"))
-            (folder / file.name).write_text(json.dumps(schema | {"$id": f"file://{folder}/{file.name}"}))
+            (folder / file.name).write_text(
+                json.dumps(schema | {"$id": f"file://{folder}/{file.name}"})
+            )
     for file in files:
         crd = yaml.load(file.read_text(), loader)
         for version in crd["spec"]["versions"]:
@@ -96,7 +97,10 @@ def closed(schema: Any) -> Any:
         return schema
     schema = {key: closed(value) for key, value in schema.items()}
     if schema.get("type") == "object" and "properties" in schema:
-        if schema.get("x-kubernetes-preserve-unknown-fields") or "apiVersion" in schema["properties"]:
+        if (
+            schema.get("x-kubernetes-preserve-unknown-fields")
+            or "apiVersion" in schema["properties"]
+        ):
             return schema
         # metadata has no properties in a CRD and stays open; everything named is closed.
         schema.setdefault("additionalProperties", False)
@@ -108,6 +112,7 @@ def closed(schema: Any) -> Any:
 @pytest.fixture(scope="session")
 def conforms(schemas: Path) -> Callable[[str], None]:
     """Asserts that kubeconform accepts manifests, strictly, with nothing skipped."""
+
     def check(manifests: str) -> None:
         done = subprocess.run(
             [

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from raypd.toolchain import helm
 
 Manifest = dict[str, Any]
@@ -63,7 +62,9 @@ class Render:
             self.kept[key] = self.afresh(values, *options)
         return self.kept[key]
 
-    def afresh(self, values: Manifest | None = None, *options: str, program: Path | None = None) -> str:
+    def afresh(
+        self, values: Manifest | None = None, *options: str, program: Path | None = None
+    ) -> str:
         release = next((o.removeprefix("name=") for o in options if o.startswith("name=")), "llm")
         options = tuple(o for o in options if not o.startswith("name="))
         return run_helm(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from chart.rendering import run_helm
-
 from raypd.toolchain import helm
 
 

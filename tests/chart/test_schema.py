@@ -30,7 +30,9 @@ PODS_OWN = {
 }  # fmt: skip
 
 
-def leaves(schema: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], dict]]:
+def leaves(
+    schema: dict[str, Any], path: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], dict]]:
     """Every value of the schema that is not a block, with its path."""
     if "properties" not in schema or "affinity" in path:
         return [(path, schema)]
@@ -88,7 +90,9 @@ def accepted_values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 def some_values(draw: st.DrawFn) -> dict[str, Any]:
     """A handful of values anywhere in the schema, over everything turned on or nothing."""
     values = draw(st.sampled_from([{}, EVERYTHING]))
-    usable = [(p, s) for p, s in LEAVES if not PODS_OWN & set(p) and ("examples" in s or _drawable(s))]
+    usable = [
+        (p, s) for p, s in LEAVES if not PODS_OWN & set(p) and ("examples" in s or _drawable(s))
+    ]
     for path, schema in draw(st.lists(st.sampled_from(usable), min_size=1, max_size=6)):
         values = put(values, path, draw(accepted_values(schema)))
     return values
@@ -97,7 +101,11 @@ def some_values(draw: st.DrawFn) -> dict[str, Any]:
 def _drawable(schema: dict[str, Any]) -> bool:
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    return "enum" in schema or "pattern" in schema or bool({"boolean", "integer", "number"} & set(kinds))
+    return (
+        "enum" in schema
+        or "pattern" in schema
+        or bool({"boolean", "integer", "number"} & set(kinds))
+    )
 
 
 @SLOW
@@ -184,7 +192,10 @@ def test_any_blocks_and_keys_may_be_null(render, conforms, data):
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 def test_all_blocks_may_be_null_at_once(render, values):
-    nulled = {**values, **{path[0]: None for path in BLOCKS if len(path) == 1 and path != ("model",)}}
+    nulled = {
+        **values,
+        **{path[0]: None for path in BLOCKS if len(path) == 1 and path != ("model",)},
+    }
     assert render.problems(nulled) == {}
 
 
@@ -197,7 +208,9 @@ def test_every_key_is_described_and_every_free_value_has_an_example():
     def check(schema: dict[str, Any], path: str) -> None:
         for key, child in schema.get("properties", {}).items():
             assert len(child.get("description", "")) > 4, f"{path}{key} has no description"
-            assert child["description"].endswith("."), f"{path}{key}: a sentence ends in a full stop"
+            assert child["description"].endswith("."), (
+                f"{path}{key}: a sentence ends in a full stop"
+            )
             check(child, f"{path}{key}.")
             if "items" in child:
                 check(child["items"], f"{path}{key}[].")

@@ -15,7 +15,9 @@ CHART = ROOT / "charts" / "ray-pd-llm"
 
 @pytest.fixture(scope="module")
 def generator():
-    spec = importlib.util.spec_from_file_location("chart_values", ROOT / "scripts" / "chart_values.py")
+    spec = importlib.util.spec_from_file_location(
+        "chart_values", ROOT / "scripts" / "chart_values.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 
 def test_made_and_used_by_every_pod(render):
-    values = {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}}}
+    values = {
+        "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}}
+    }
     account = render.one("ServiceAccount", values)
-    assert account["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}
+    assert account["metadata"]["annotations"] == {
+        "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"
+    }
     name = account["metadata"]["name"]
     assert {pod["serviceAccountName"] for pod in render.pods(values).values()} == {name}
 

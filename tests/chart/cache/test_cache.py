@@ -9,7 +9,13 @@ from pathlib import Path
 
 from chart.rendering import CHART
 
-PATHS = ("HF_HOME", "VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE")
+PATHS = (
+    "HF_HOME",
+    "VLLM_CACHE_ROOT",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "FLASHINFER_WORKSPACE_BASE",
+)
 PVC = {"type": "persistentVolumeClaim"}
 
 
@@ -42,7 +48,9 @@ def test_host_path_of_another_owner_is_handed_over(render):
     assert owner["command"] == ["chown", "1000:1000", "/cache"]
     assert owner["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN"]}
     assert "initContainers" not in render.pods(values)["head"]
-    assert "initContainers" not in render.pods({"cache": {"hostPath": {"setOwner": True}}})["decode"]
+    assert (
+        "initContainers" not in render.pods({"cache": {"hostPath": {"setOwner": True}}})["decode"]
+    )
 
 
 def test_claim_is_made_once_and_kept(render):
@@ -58,13 +66,17 @@ def test_claim_is_made_once_and_kept(render):
 
 
 def test_empty_dir_with_and_without_limit(render):
-    assert volume(render.pods({"cache": {"type": "emptyDir"}})["decode"])["emptyDir"] == {"sizeLimit": "100Gi"}
+    assert volume(render.pods({"cache": {"type": "emptyDir"}})["decode"])["emptyDir"] == {
+        "sizeLimit": "100Gi"
+    }
     unlimited = {"cache": {"type": "emptyDir", "emptyDir": {"sizeLimit": ""}}}
     assert volume(render.pods(unlimited)["decode"])["emptyDir"] == {}
 
 
 def test_prefetch_fills_every_node_or_the_one_claim(render):
-    on_nodes = render.kind("Job", {"cache": {"prefetch": {"enabled": True}}, "prefill": {"replicas": 3}})
+    on_nodes = render.kind(
+        "Job", {"cache": {"prefetch": {"enabled": True}}, "prefill": {"replicas": 3}}
+    )
     assert sorted(job["spec"]["completions"] for job in on_nodes) == [1, 3]
     for job in on_nodes:
         spec = job["spec"]["template"]["spec"]
@@ -84,7 +96,9 @@ def test_prefetch_counts_nodes_where_engines_share_them(render):
 
 def test_another_model_is_another_job(render):
     names = {
-        render.kind("Job", {"cache": {"prefetch": {"enabled": True}}, "model": {"revision": r}})[0]["metadata"]["name"]
+        render.kind("Job", {"cache": {"prefetch": {"enabled": True}}, "model": {"revision": r}})[0][
+            "metadata"
+        ]["name"]
         for r in ("", "main", "abc")
     }
     assert len(names) == 3
@@ -109,7 +123,9 @@ def run_prefetch(tmp_path: Path, hub: str, *arguments: str) -> subprocess.Comple
         "class GatedRepoError(RepositoryNotFoundError): pass\n"
         "class RevisionNotFoundError(Exception): pass\n"
     )
-    (package / "__init__.py").write_text("from huggingface_hub.errors import *\n" + textwrap.dedent(hub))
+    (package / "__init__.py").write_text(
+        "from huggingface_hub.errors import *\n" + textwrap.dedent(hub)
+    )
     script = (CHART / "files" / "prefetch.py").read_text()
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
@@ -130,9 +146,15 @@ def test_the_prefetch_script_says_what_it_did(tmp_path):
 
 
 def test_the_prefetch_script_explains_a_refusal_without_a_traceback(tmp_path):
-    for error, remedy in (("GatedRepoError", "licence"), ("RepositoryNotFoundError", "model.source"), ("RevisionNotFoundError", "model.revision")):
+    for error, remedy in (
+        ("GatedRepoError", "licence"),
+        ("RepositoryNotFoundError", "model.source"),
+        ("RevisionNotFoundError", "model.revision"),
+    ):
         folder = tmp_path / error
         folder.mkdir()
-        done = run_prefetch(folder, f"def snapshot_download(*a, **k):\n    raise {error}('no')\n", "a/b")
+        done = run_prefetch(
+            folder, f"def snapshot_download(*a, **k):\n    raise {error}('no')\n", "a/b"
+        )
         assert done.returncode == 1
         assert remedy in done.stderr and "Traceback" not in done.stderr

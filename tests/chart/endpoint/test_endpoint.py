@@ -43,7 +43,9 @@ def test_http_route(render):
         }
     }
     spec = render.one("HTTPRoute", values)["spec"]
-    assert spec["parentRefs"] == [{"name": "public", "namespace": "gateways", "sectionName": "https"}]
+    assert spec["parentRefs"] == [
+        {"name": "public", "namespace": "gateways", "sectionName": "https"}
+    ]
     assert spec["hostnames"] == ["llm.example.com"]
     (rule,) = spec["rules"]
     assert rule["backendRefs"] == [{"name": SERVICE, "port": 8000}]

@@ -17,7 +17,9 @@ RELEASES = st.builds(
     st.text(LETTERS + "-", max_size=51),
     st.sampled_from(LETTERS),
 )
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @FEW
@@ -44,7 +46,9 @@ def test_a_leading_digit_gets_a_letter(render):
 
 
 def test_short_names_are_as_people_expect(render):
-    name = lambda values, release: render.one("RayService", values, f"name={release}")["metadata"]["name"]  # noqa: E731
+    def name(values: dict, release: str) -> str:
+        return render.one("RayService", values, f"name={release}")["metadata"]["name"]
+
     assert name({}, "llm") == "llm-ray-pd-llm"
     assert name({}, "ray-pd-llm") == "ray-pd-llm"
     assert name({"nameOverride": "chat"}, "llm") == "llm-chat"

@@ -55,6 +55,7 @@ RULES = [
     ("RPD142", "prefill.resources.memory", role("prefill", resources={"memory": "120Gi"}), role("prefill", resources={"memory": "115Gi"})),
     ("RPD143", "head.resources.cpu", role("head", resources={"cpu": "4"}), role("head", resources={"cpu": "3500m"})),
     ("RPD144", "prefill.resources.cpu", role("prefill", resources={"cpu": "1500m"}), role("prefill", resources={"cpu": "2"})),
+    ("RPD145", "endpoint.replicas", {"endpoint": {"replicas": 29}}, {"endpoint": {"replicas": 28}}),
     ("RPD150", "engine.parallelism.nodes", MULTINODE, MULTINODE | role("engine", parallelism={"pipeline": 2, "nodes": 2})),
     ("RPD150", "decode.parallelism.nodes", role("decode", parallelism={"tensor": 2, "nodes": 2}), {}),
     ("RPD151", "engine.parallelism.nodes", MULTINODE | role("engine", parallelism={"pipeline": 3, "nodes": 2}, instanceType=""), MULTINODE | role("engine", parallelism={"pipeline": 4, "nodes": 2}, instanceType="")),
@@ -108,12 +109,21 @@ def test_all_broken_rules_are_reported_at_once(render):
     with pytest.raises(Refused) as refused:
         render.text(values)
     lines = [line for line in str(refused.value).splitlines() if line.startswith("[RPD")]
-    assert {line[1:7] for line in lines} == {"RPD110", "RPD183", "RPD140", "RPD163", "RPD142", "RPD143"}
+    assert {line[1:7] for line in lines} == {
+        "RPD110",
+        "RPD183",
+        "RPD140",
+        "RPD163",
+        "RPD142",
+        "RPD143",
+    }
     assert f"({len(lines)} problems)" in str(refused.value)
     assert all(". Instead: " in line for line in lines)
 
 
-@pytest.mark.parametrize("path", ["templates/ray/rayservice.yaml", "templates/access/serviceaccount.yaml"])
+@pytest.mark.parametrize(
+    "path", ["templates/ray/rayservice.yaml", "templates/access/serviceaccount.yaml"]
+)
 def test_nothing_renders_beside_a_broken_rule(render, path):
     """`--show-only` of a harmless file must not get around the rules."""
     with pytest.raises(Refused, match="RPD183"):

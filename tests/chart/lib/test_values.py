@@ -39,7 +39,12 @@ def test_numbers_survive_unchanged(render):
     assert args["max_num_batched_tokens"] == 1_048_576
     assert (args["x"], args["y"]) == (12345678, 0.1)
     env = render.env(values)["decode"]
-    assert [env[k] for k in ("BIG", "FRACTION", "YES", "ZERO")] == ["1048576", "0.25", "true", "007"]
+    assert [env[k] for k in ("BIG", "FRACTION", "YES", "ZERO")] == [
+        "1048576",
+        "0.25",
+        "true",
+        "007",
+    ]
 
 
 def test_a_version_that_looks_like_a_number_stays_text(render):

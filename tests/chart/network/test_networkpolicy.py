@@ -39,7 +39,11 @@ def test_every_port_that_the_render_names_is_open_among_the_pods(render):
         for key, value in group["rayStartParams"].items()
         if key.endswith("-port")
     ]
-    named += [p["containerPort"] for pod in render.pods(ON).values() for p in pod["containers"][0]["ports"]]
+    named += [
+        p["containerPort"]
+        for pod in render.pods(ON).values()
+        for p in pod["containers"][0]["ports"]
+    ]
     assert len(named) > 20
     assert all(allows(rule, port) for port in named)
 

@@ -24,7 +24,9 @@ def test_devices_are_limits_and_requests_of_engines_only(render):
 
 
 def test_tcp_and_cpu_ask_for_no_device(render):
-    assert "vpc.amazonaws.com/efa" not in container(render.pods(TCP)["prefill"])["resources"]["limits"]
+    assert (
+        "vpc.amazonaws.com/efa" not in container(render.pods(TCP)["prefill"])["resources"]["limits"]
+    )
     values = TCP | {"runtime": {"device": "cpu"}, "model": {"kind": "hybrid"}}
     assert set(container(render.pods(values)["decode"])["resources"]["limits"]) == {"memory"}
 
@@ -32,7 +34,10 @@ def test_tcp_and_cpu_ask_for_no_device(render):
 def test_efa_engines_lock_memory_without_being_privileged(render):
     for name in ENGINES:
         pod = render.pods()[name]
-        assert container(pod)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+        assert container(pod)["securityContext"]["capabilities"] == {
+            "drop": ["ALL"],
+            "add": ["IPC_LOCK"],
+        }
         assert container(pod)["securityContext"]["allowPrivilegeEscalation"] is False
         assert pod["securityContext"]["runAsUser"] == 0
 
@@ -43,7 +48,9 @@ def test_privileged_only_when_a_value_asks(render):
     assert "privileged" not in container(pods["head"])["securityContext"]
 
 
-@pytest.mark.parametrize(("values", "name"), [({}, "head"), (TCP, "head"), (TCP, "prefill"), (TCP, "decode")])
+@pytest.mark.parametrize(
+    ("values", "name"), [({}, "head"), (TCP, "head"), (TCP, "prefill"), (TCP, "decode")]
+)
 def test_everything_else_keeps_to_the_restricted_profile(render, values, name):
     pod = render.pods(values)[name]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -75,13 +82,18 @@ def test_rdma_flag_only_where_the_adapter_has_it(render):
 
 def test_roles_on_one_node_get_the_variable_that_makes_it_safe(render):
     assert "FI_EFA_ENABLE_SHM_TRANSFER" not in render.env()["decode"]
-    assert render.env({"placement": {"rolesApart": False}})["decode"]["FI_EFA_ENABLE_SHM_TRANSFER"] == "0"
+    assert (
+        render.env({"placement": {"rolesApart": False}})["decode"]["FI_EFA_ENABLE_SHM_TRANSFER"]
+        == "0"
+    )
 
 
 def test_env_layers_and_removal(render):
     values = {
         "model": {"env": {"A": 1, "B": "model", "VLLM_NO_USAGE_STATS": None}},
-        "decode": {"env": {"B": "decode", "C": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}}},
+        "decode": {
+            "env": {"B": "decode", "C": {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}}
+        },
         "head": {"env": {"D": False}},
     }
     env = render.env(values)

@@ -54,7 +54,14 @@ def test_what_must_agree_comes_from_the_model_block_alone(render):
         "decode": {"engineArgs": {"seed": 2}},
     }
     both = engine_kwargs(render.serve_args(values))
-    for key in ("revision", "dtype", "kv_cache_dtype", "block_size", "quantization", "max_model_len"):
+    for key in (
+        "revision",
+        "dtype",
+        "kv_cache_dtype",
+        "block_size",
+        "quantization",
+        "max_model_len",
+    ):
         assert both["prefill"][key] == both["decode"][key]
     assert both["prefill"]["block_size"] == 32
     assert (both["prefill"]["seed"], both["decode"]["seed"]) == (1, 2)
@@ -69,7 +76,9 @@ def test_a_false_of_the_role_wins_over_the_models_true(render):
     assert [both[r]["enable_prefix_caching"] for r in ROLES] == [False, True]
 
 
-@pytest.mark.parametrize(("source", "hybrid"), [("Qwen/Qwen3.5-9B", True), ("Qwen/Qwen3-8B", False)])
+@pytest.mark.parametrize(
+    ("source", "hybrid"), [("Qwen/Qwen3.5-9B", True), ("Qwen/Qwen3-8B", False)]
+)
 def test_hybrid_models_get_their_settings_on_both_sides(render, source, hybrid):
     values = {"model": {"source": source}}
     both, env = engine_kwargs(render.serve_args(values)), render.env(values)
@@ -111,7 +120,9 @@ def test_prewarm_is_the_decode_sides(render):
     for wanted in (True, False):
         args = render.serve_args({"transport": {"prewarm": wanted}})
         assert "_prewarm_prefill_decode" not in args["prefill_config"]["experimental_configs"]
-        assert ("_prewarm_prefill_decode" in args["decode_config"]["experimental_configs"]) is wanted
+        assert (
+            "_prewarm_prefill_decode" in args["decode_config"]["experimental_configs"]
+        ) is wanted
 
 
 def test_replicas_or_autoscaling_per_role(render):
@@ -123,7 +134,10 @@ def test_replicas_or_autoscaling_per_role(render):
     prefill, decode = (args[f"{r}_config"]["deployment_config"] for r in ROLES)
     assert prefill["num_replicas"] == 3 and "autoscaling_config" not in prefill
     assert "num_replicas" not in decode
-    assert (decode["autoscaling_config"]["min_replicas"], decode["autoscaling_config"]["max_replicas"]) == (2, 5)
+    assert (
+        decode["autoscaling_config"]["min_replicas"],
+        decode["autoscaling_config"]["max_replicas"],
+    ) == (2, 5)
 
 
 def test_heterogeneous_roles(render):
@@ -145,7 +159,11 @@ def test_aggregated_has_one_role_and_moves_nothing(render):
     (config,) = args["llm_configs"]
     assert "kv_transfer_config" not in config["engine_kwargs"]
     assert "experimental_configs" not in config
-    assert config["placement_group_config"]["bundle_per_worker"] == {"CPU": 1, "GPU": 1, "engine": 1}
+    assert config["placement_group_config"]["bundle_per_worker"] == {
+        "CPU": 1,
+        "GPU": 1,
+        "engine": 1,
+    }
     assert set(render.groups(AGGREGATED)) == {"head", "engine"}
 
 

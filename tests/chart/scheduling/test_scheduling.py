@@ -28,7 +28,9 @@ def test_zone_pin(render, zone, label):
 
 
 def test_a_selector_can_be_dropped(render):
-    pods = render.pods({"decode": {"nodeSelector": {"role": None, "pool": "big"}, "instanceType": ""}})
+    pods = render.pods(
+        {"decode": {"nodeSelector": {"role": None, "pool": "big"}, "instanceType": ""}}
+    )
     assert pods["decode"]["nodeSelector"] == {"pool": "big"}
 
 
@@ -53,12 +55,22 @@ def test_selectors_match_the_pods_they_mean(render):
 
 
 def test_the_users_affinity_is_added(render):
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
-    node = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]}}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+    }
+    node = {
+        REQUIRED: {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
+        }
+    }
     values = {"decode": {"affinity": {"nodeAffinity": node, "podAntiAffinity": {REQUIRED: [term]}}}}
     affinity = render.pods(values)["decode"]["affinity"]
     assert affinity["nodeAffinity"] == node
-    assert len(affinity["podAntiAffinity"][REQUIRED]) == 2 and term in affinity["podAntiAffinity"][REQUIRED]
+    assert (
+        len(affinity["podAntiAffinity"][REQUIRED]) == 2
+        and term in affinity["podAntiAffinity"][REQUIRED]
+    )
 
 
 def test_placement_can_be_relaxed_over_tcp(render):
@@ -72,7 +84,11 @@ def test_placement_can_be_relaxed_over_tcp(render):
 
 def test_default_tolerations_fit_the_shipped_taint(render):
     tolerations = render.pods()["prefill"]["tolerations"]
-    assert {"key": "aws.amazon.com/efa", "operator": "Exists", "effect": "NoSchedule"} in tolerations
+    assert {
+        "key": "aws.amazon.com/efa",
+        "operator": "Exists",
+        "effect": "NoSchedule",
+    } in tolerations
     assert "tolerations" not in render.pods()["head"]
     assert "tolerations" not in render.pods({"prefill": {"tolerations": None}})["prefill"]
 

@@ -53,7 +53,10 @@ def endpoint(models: list[str], status: int, answer: dict) -> Iterator[str]:
 def run(base: str) -> subprocess.CompletedProcess[str]:
     script = (CHART / "files" / "helm-test.py").read_text()
     return subprocess.run(
-        [sys.executable, "-c", script, base, "qwen", "10"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script, base, "qwen", "10"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -80,7 +83,7 @@ def test_fails_with_the_reason():
 
 def test_calls_the_service_under_the_route_prefix(render):
     values = {"endpoint": {"routePrefix": "/qwen"}, "tests": {"timeoutSeconds": 60}}
-    (pod,) = [p for p in render.kind("Pod", values)]
+    pod = render.one("Pod", values)
     base, model, patience = pod["spec"]["containers"][0]["command"][-3:]
     assert base == "http://llm-ray-pd-llm-serve-svc.inference.svc:8000/qwen/v1"
     assert (model, patience) == ("qwen3.5-9b", "60")

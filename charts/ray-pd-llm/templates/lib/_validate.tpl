@@ -16,6 +16,7 @@ place through `set`.
 {{- include "ray-pd-llm.validate.head" $scope -}}
 {{- include "ray-pd-llm.validate.cache" $scope -}}
 {{- include "ray-pd-llm.validate.access" $scope -}}
+{{- include "ray-pd-llm.validate.endpoint" $scope -}}
 {{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
   {{- include "ray-pd-llm.validate.role" (dict "root" $ "name" . "scope" $scope) -}}
 {{- end -}}
@@ -279,6 +280,20 @@ memory and a quarter of a core are the kubelet's and the daemons'. */}}
   {{- if $values.huggingface.offline -}}
     {{- include "ray-pd-llm.problem" (list . "RPD175" "cache.prefetch.enabled" "huggingface.offline forbids the download" "false") -}}
   {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The ingress replicas live on CPUs that the engines leave over; the head has none to offer. */}}
+{{- define "ray-pd-llm.validate.endpoint" -}}
+{{- $values := .root.Values -}}
+{{- $spare := 0 -}}
+{{- range include "ray-pd-llm.roles" .root | fromJsonArray -}}
+  {{- $facts := include "ray-pd-llm.role" (dict "root" $.root "name" .) | fromJson -}}
+  {{- $cores := div (include "ray-pd-llm.millicores" (index $values .).resources.cpu | int64) 1000 -}}
+  {{- $spare = add $spare (mul $facts.minReplicas (sub (mul $facts.podsPerReplica $cores) (add $facts.devices 1))) -}}
+{{- end -}}
+{{- if lt (int $spare) (int $values.endpoint.replicas) -}}
+  {{- include "ray-pd-llm.problem" (list . "RPD145" "endpoint.replicas" (printf "each ingress replica needs one CPU in an engine pod, and the engines leave %d over" (int (max $spare 0))) "fewer replicas, or more resources.cpu for a role") -}}
 {{- end -}}
 {{- end -}}
 
