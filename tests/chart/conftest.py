@@ -14,6 +14,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+
 from chart.rendering import CHART, Render, run_helm
 from raypd.toolchain import binary, go, helm, kuberay_module
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from raypd.toolchain import helm
 
 Manifest = dict[str, Any]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from chart.rendering import CHART, Refused, run_helm
 
 

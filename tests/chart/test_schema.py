@@ -9,9 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from chart.rendering import CHART, EVERYTHING, Refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from chart.rendering import CHART, EVERYTHING, Refused
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from chart.rendering import CHART, EVERYTHING, ROOT, VALUES_FILES, run_helm
 from raypd.toolchain import binary, helm
 

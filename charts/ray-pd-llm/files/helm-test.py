@@ -31,7 +31,9 @@ while True:
         break
     except (OSError, ValueError) as error:
         if time.monotonic() > deadline - 5:
-            sys.exit(f"{base}/models did not answer: {error}. Is the RayService's application RUNNING?")
+            sys.exit(
+                f"{base}/models did not answer: {error}. Is the RayService's application RUNNING?"
+            )
         time.sleep(5)
 print("models:", ", ".join(served))
 if model not in served:

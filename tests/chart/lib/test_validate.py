@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+
 from chart.rendering import CHART, Refused
 
 CPU = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from chart.rendering import Refused, run_helm
 
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import yaml
+
 from chart.monitoring.objects import Monitored
 from chart.rendering import ROOT, Manifest, Render
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import promql_parser
+
 from chart.rendering import Manifest
 
 SUFFIXES = {

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import yaml
+
 from chart.monitoring.objects import Monitored, alerts, one
 from chart.monitoring.promql import exported, matchers, selectors
 from chart.rendering import ROOT, Manifest

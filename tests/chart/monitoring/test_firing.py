@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from chart.monitoring.objects import Monitored, alerts, in_mode, one
 from raypd.toolchain import go
 

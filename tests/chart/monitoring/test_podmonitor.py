@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from chart.monitoring.objects import Monitored, in_mode, one
 from chart.rendering import Manifest, Render
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from chart.monitoring.objects import MODES, Monitored, alerts, in_mode, one
 from chart.monitoring.promql import exported, matchers, selectors
 from chart.rendering import ROOT, Manifest

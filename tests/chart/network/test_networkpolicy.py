@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import yaml
+
 from chart.rendering import CHART
 
 ON = {"networkPolicy": {"enabled": True}}

@@ -29,7 +29,8 @@ place through `set`.
 {{- define "ray-pd-llm.problem" -}}
 {{- $scope := index . 0 -}}
 {{- $line := printf "[%s] %s: %s. Instead: %s" (index . 1) (index . 2) (index . 3) (index . 4) -}}
-{{- $_ := set $scope "problems" (append $scope.problems $line) -}}
+{{- /* Both roles may come upon the same value. */ -}}
+{{- $_ := set $scope "problems" (append $scope.problems $line | uniq) -}}
 {{- end -}}
 
 {{- define "ray-pd-llm.validate.model" -}}

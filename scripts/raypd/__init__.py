@@ -1,0 +1,1 @@
+"""raypd: checks, renders, runs and proves the ray-pd-llm chart."""

@@ -1,0 +1,5 @@
+"""`python -m raypd`."""
+
+from raypd.cli import main
+
+main()
