@@ -1,0 +1,106 @@
+"""`raypd local ...`: options only; what they do is in verb.py, imported when a verb runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="local",
+    help="Runs the chart's render on this machine, without Kubernetes and without a GPU.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(StrEnum):
+    """Form of what a verb prints."""
+
+    human = "human"
+    json = "json"
+
+
+def _repeatable(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, default_factory=list, show_default=False)
+
+
+Values = Annotated[
+    list[Path], _repeatable("--values", "-f", help="Values on top of values/local-cpu.yaml.")
+]
+Set = Annotated[list[str], _repeatable("--set", help="path=value, as Helm takes it.")]
+SetString = Annotated[list[str], _repeatable("--set-string", help="path=value, kept a string.")]
+Chart = Annotated[
+    Path | None, typer.Option("--chart", help="Chart folder or .tgz; default: this checkout's.")
+]
+Name = Annotated[str, typer.Option("--name", help="Name of the run; several can be up.")]
+Wait = Annotated[int, typer.Option("--wait", min=10, help="Seconds to wait until it serves.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or JSON for programs.")]
+
+
+@app.command()
+def up(
+    values: Values,
+    set_: Set,
+    set_string: SetString,
+    chart: Chart = None,
+    name: Name = "default",
+    wait: Wait = 600,
+    output: Output = Format.human,
+) -> None:
+    """Start, and leave it running until `raypd local down`."""
+    from raypd.local.verb import run_up
+
+    raise typer.Exit(run_up(chart, values, set_, set_string, name, wait, output.value))
+
+
+@app.command()
+def status(name: Name = "default", output: Output = Format.human) -> None:
+    """How it stands: the application, its replicas, and the group each of them is on."""
+    from raypd.local.verb import run_status
+
+    raise typer.Exit(run_status(name, output.value))
+
+
+@app.command()
+def chat(
+    prompt: Annotated[str, typer.Argument(help="What to say to the model.")] = "Hello there.",
+    stream: Annotated[bool, typer.Option("--stream", help="Ask for a stream.")] = False,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1)] = 24,
+    name: Name = "default",
+    output: Output = Format.human,
+) -> None:
+    """One chat request, and which engine did what for it."""
+    from raypd.local.verb import run_chat
+
+    raise typer.Exit(run_chat(prompt, stream, max_tokens, name, output.value))
+
+
+@app.command()
+def down(name: Name = "default", output: Output = Format.human) -> None:
+    """End every process of the run and remove its files."""
+    from raypd.local.verb import run_down
+
+    raise typer.Exit(run_down(name, output.value))
+
+
+@app.command()
+def quickstart(
+    values: Values,
+    set_: Set,
+    set_string: SetString,
+    chart: Chart = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running afterwards.")] = False,
+    name: Name = "quickstart",
+    wait: Wait = 600,
+    output: Output = Format.human,
+) -> None:
+    """Up, a chat request, a streamed one, the proof that KV moved, and down."""
+    from raypd.local.verb import run_quickstart
+
+    raise typer.Exit(
+        run_quickstart(chart, values, set_, set_string, keep, name, wait, output.value)
+    )

@@ -1,0 +1,219 @@
+"""Ray nodes as processes: one supervised `ray start --block` for each node of the plan."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from raypd.local import processes
+from raypd.local.plan import HEAD_PORTS, HOST, PORTS, NodePlan, Plan
+from raypd.local.ports import free_ports
+from raypd.local.processes import MARK, NODE_MARK
+from raypd.local.state import State
+from raypd.report import UsageError
+from raypd.toolchain import cpu_environment, cpu_python
+
+START_SECONDS = 240  # of a node; a quiet machine needs 10
+MAX_RESTARTS = 2
+_T = TypeVar("_T")
+# Passed on from the caller. Everything else stays outside, as it would with a container: a proxy
+# variable or somebody's VLLM_ setting must not change what the render says.
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER")
+_OWN_ENV = {
+    # Counters reach the metrics port each second: proof right after an answer needs that.
+    "RAY_metrics_report_interval_ms": "1000",
+    # A node would start one idle worker for each CPU that it announces, and two cores have to run
+    # what pods run on eight.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Engines of one machine need no other interface, and listen on no other.
+    "UCX_NET_DEVICES": "lo",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class RayNode:
+    """A node that is started and, as a pod's container is, started again when it did not come up."""
+
+    def __init__(self, plan: NodePlan, ports: Mapping[str, int], state: State) -> None:
+        self.plan = plan
+        self._ports = ports
+        self._state = state
+        self._log = state.folder / "logs" / f"{plan.name}.log"
+        self._restarts = 0
+        self._process = self._launch()
+
+    def check(self) -> None:
+        """Starts the node again when it has ended, as a pod's container is.
+
+        The usual reason is Ray's own limit of 30 s for a node's start, which a busy machine can
+        reach. The third end raises UsageError with the end of the node's log.
+        """
+        if self._process.poll() is None:
+            return
+        if self._restarts < MAX_RESTARTS:
+            self._restarts += 1
+            processes.end(self._state.run_id, self._state.folder, self.plan.name)
+            self._process = self._launch()
+            return
+        last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise UsageError(
+            f"the Ray node {self.plan.name} ended {MAX_RESTARTS + 1} times, the last time with code"
+            f" {self._process.returncode}. Its last words: {' '.join(last)}\n"
+            f"{_fatal(self._state.folder)}(from {self._log})"
+        )
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        command, env = _command(self.plan, self._ports, self._state)
+        cwd = processes.node_folder(self._state.folder, self.plan.name)
+        cwd.mkdir(parents=True, exist_ok=True)
+        with self._log.open("wb") as output:
+            return subprocess.Popen(
+                command,
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C is for raypd, which then ends the run in order
+            )
+
+
+def _fatal(folder: Path) -> str:
+    """What a raylet wrote when it could not go on: `ray start` only says that it timed out."""
+    for log in sorted(folder.glob("ray/session_2*/logs/raylet*.out")):
+        for line in log.read_text(errors="replace").splitlines():
+            if "Check failed" in line or " C " in line[:60]:
+                return f"{line.strip()}\n"
+    return ""
+
+
+def ports_for(plan: Plan) -> dict[str, dict[str, int]]:
+    """A free port for every port option of every node, by node name and option; and besides, for
+    the head its "http-port", and for the others the "nixl-port" of their telemetry."""
+    wanted = {
+        node.name: [p for p in PORTS if node.group == "head" or p not in HEAD_PORTS]
+        for node in plan.nodes
+    }
+    for name, options in wanted.items():
+        options.append("http-port" if name == "head" else "nixl-port")
+    ports = iter(free_ports(sum(map(len, wanted.values()))))
+    return {name: {option: next(ports) for option in options} for name, options in wanted.items()}
+
+
+def start(plan: Plan, ports: Mapping[str, Mapping[str, int]], state: State) -> Iterator[RayNode]:
+    """Starts the head, waits until it takes members, then starts the others, all at once.
+
+    Yields each node as soon as it is started, so that the caller can end what is there.
+    """
+    (state.folder / "logs").mkdir(exist_ok=True)
+    head, *workers = plan.nodes
+    started = RayNode(head, ports["head"], state)
+    yield started
+    _wait_for_head(started, state)
+    for worker in workers:
+        yield RayNode(worker, ports[worker.name], state)
+
+
+def wait_until_all_joined(nodes: list[RayNode], state: State) -> dict[str, str]:
+    """Waits for every node in Ray's own list; returns Ray's node id for each node name."""
+    return _poll(nodes, state, lambda: _joined(nodes, state), "join the Ray cluster")
+
+
+def node_names(state: State) -> dict[str, str]:
+    """Node name for each of Ray's node ids, as Ray's state API lists the live ones."""
+    answer = httpx.get(f"{state.dashboard}/api/v0/nodes", params={"detail": 1}, timeout=20)
+    answer.raise_for_status()
+    rows = answer.json()["data"]["result"]["result"]
+    return {row["node_id"]: row["node_name"] for row in rows if row["state"] == "ALIVE"}
+
+
+def _joined(nodes: list[RayNode], state: State) -> dict[str, str] | None:
+    ids = {name: node_id for node_id, name in node_names(state).items()}
+    return ids if {node.plan.name for node in nodes} <= ids.keys() else None
+
+
+def _wait_for_head(head: RayNode, state: State) -> None:
+    def listed() -> bool:
+        return head.plan.name in node_names(state).values()
+
+    _poll([head], state, listed, "join its own cluster")
+
+
+def _poll(nodes: list[RayNode], state: State, look: Callable[[], _T | None], what: str) -> _T:
+    """What `look` finds as soon as it finds something, while all nodes live."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        for node in nodes:
+            node.check()
+        with suppress(httpx.HTTPError):  # not up yet; the node itself was just seen alive
+            if found := look():
+                return found
+        time.sleep(0.3)
+    names = ", ".join(node.plan.name for node in nodes)
+    raise UsageError(
+        f"{names} did not {what} within {START_SECONDS} s. Look into {state.folder / 'logs'};"
+        " a machine that is busy with other work is the usual reason."
+    )
+
+
+def _command(
+    node: NodePlan, ports: Mapping[str, int], state: State
+) -> tuple[list[str], dict[str, str]]:
+    """The command line and the whole environment of a node."""
+    python = cpu_python()
+    command = [
+        str(python),
+        str(Path(__file__).with_name("loopback.py")),
+        "start",
+        "--block",
+        "--disable-usage-stats",
+    ]
+    command += ["--node-ip-address", HOST, "--node-name", node.name]
+    if node.group == "head":
+        command += ["--head", "--dashboard-host", HOST, "--temp-dir", str(state.folder / "ray")]
+    else:
+        command += ["--address", f"{HOST}:{state.gcs_port}"]
+    for option, port in ports.items():
+        if option in PORTS:
+            command += [f"--{option}", str(port)]
+    for option, text in node.options.items():
+        command += [f"--{option}", text] if text != "" else [f"--{option}"]
+    return command, _environment(node, ports, state, python)
+
+
+def _environment(
+    node: NodePlan, ports: Mapping[str, int], state: State, python: Path
+) -> dict[str, str]:
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # The environment's own programs first, as in an image: Ray starts "python", torch "ninja".
+    passed_on["PATH"] = f"{python.parent}{os.pathsep}{passed_on.get('PATH', os.defpath)}"
+    own = {
+        MARK: state.run_id,
+        NODE_MARK: node.name,
+        "VLLM_NIXL_SIDE_CHANNEL_HOST": side_channel_address(state.run_id),
+    }
+    if node.name in state.nixl_metrics:
+        own |= {
+            "NIXL_TELEMETRY_ENABLE": "y",
+            "NIXL_TELEMETRY_EXPORTER": "prometheus",
+            "NIXL_TELEMETRY_PROMETHEUS_LOCAL": "y",
+            "NIXL_TELEMETRY_PROMETHEUS_PORT": str(ports["nixl-port"]),
+        }
+    return {**passed_on, **_OWN_ENV, **cpu_environment(), **node.env, **own}
+
+
+def side_channel_address(run_id: str) -> str:
+    """A loopback address of this run. The serve config fixes the side channel's ports, which is
+    right for pods, and would let two runs on one machine meet on one address."""
+    digest = hashlib.sha256(run_id.encode()).digest()
+    return f"127.{digest[0] % 254 + 1}.{digest[1]}.{digest[2] % 254 + 1}"

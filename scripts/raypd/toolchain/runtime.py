@@ -1,0 +1,79 @@
+"""The CPU runtime: Ray, vLLM and NIXL in a Python environment of their own (locks/cpu.txt)."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+from pathlib import Path
+
+from raypd.report import UsageError
+from raypd.toolchain.cache import once_in_place
+from raypd.toolchain.process import run
+from raypd.toolchain.wheels import lock_file, lock_key, uv
+
+PYTHONS = ((3, 11), (3, 14))  # lowest and highest with wheels for everything in locks/cpu.txt
+NEEDED_GIB = 8  # the environment is 5.8 GB, the rest is what a run writes
+
+
+def cpu_python() -> Path:
+    """Python of the CPU runtime; the first call makes the environment, which takes minutes."""
+    version = sys.version_info[:2]
+    if not PYTHONS[0] <= version <= PYTHONS[1]:
+        raise UsageError(
+            f"raypd runs on Python {version[0]}.{version[1]}, for which Ray, vLLM or NIXL have no"
+            f" wheel: run it with one of 3.{PYTHONS[0][1]} to 3.{PYTHONS[1][1]}."
+        )
+
+    def make(folder: Path) -> None:
+        free = shutil.disk_usage(folder.parent).free / 2**30
+        if free < NEEDED_GIB:
+            raise UsageError(
+                f"{folder.parent} has {free:.1f} GiB free, the CPU runtime needs {NEEDED_GIB}:"
+                " free some, or set RAYPD_CACHE to a folder on a larger disk."
+            )
+        run([uv(), "venv", "--quiet", "--python", _base_python(), folder])
+        target = ["--python", folder / "bin" / "python"]
+        # sync, not install: the lock is complete, and its overrides contradict Ray's own metadata.
+        run([uv(), "pip", "sync", "--quiet", *target, "--require-hashes", lock_file("cpu")])
+        _lend_libnuma(folder)
+
+    name = f"cpu-{lock_key('cpu')}-py{version[0]}{version[1]}"
+    task = "Installing Ray, vLLM and NIXL for CPU (5.8 GB, once)"
+    return once_in_place(name, task, make) / "bin" / "python"
+
+
+def cpu_environment() -> dict[str, str]:
+    """Variables that this machine needs beside those of the render: what a container image has and
+    a bare machine may lack. Empty where all is there."""
+    variables = {}
+    folder = cpu_python().parents[1]
+    if not _loads("libnuma.so.1"):
+        variables["LD_LIBRARY_PATH"] = str(folder / "lib" / "lent")
+    if not shutil.which("g++"):
+        # vLLM compiles a few small functions even when eager; without a compiler they run as they
+        # are written.
+        variables["TORCHDYNAMO_DISABLE"] = "1"
+    return variables
+
+
+def _base_python() -> str:
+    """The interpreter under the tool environment: a venv of a venv would end with the former."""
+    return getattr(sys, "_base_executable", sys.executable)
+
+
+def _lend_libnuma(folder: Path) -> None:
+    """vLLM's kernels link to libnuma.so.1, a system library; nixl-cu13 bundles it under another
+    file name, and a link with the usual one serves where the system has none."""
+    bundled = next(folder.glob("lib/python*/site-packages/nixl_cu13.libs/libnuma-*.so.*"))
+    lent = folder / "lib" / "lent"
+    lent.mkdir(parents=True)
+    (lent / "libnuma.so.1").symlink_to(bundled)
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

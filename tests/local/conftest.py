@@ -1,0 +1,36 @@
+"""One real run for each mode, shared by all tests of the session: Ray, vLLM and NIXL on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from raypd.local import state, verb
+from raypd.local.state import State
+from raypd.render import ValueArguments
+
+WAIT_SECONDS = 600  # of a start; a quiet machine needs 60, one with other work several times that
+
+
+def _serving(name: str, set_: list[str]) -> Iterator[State]:
+    if (old := state.find(name)) is not None:
+        state.end(old)
+    arguments = ValueArguments([], set_, [], [], [])
+    run = verb.start(None, arguments, name, WAIT_SECONDS, verb.Stages())
+    try:
+        yield run
+    finally:
+        state.end(run)
+
+
+@pytest.fixture(scope="session")
+def disaggregated() -> Iterator[State]:
+    """A run with prefill and decode apart: the chart's default mode."""
+    yield from _serving("test-disaggregated", [])
+
+
+@pytest.fixture(scope="module")
+def aggregated() -> Iterator[State]:
+    """A run with one engine that does both."""
+    yield from _serving("test-aggregated", ["topology.mode=aggregated"])
