@@ -8,13 +8,17 @@ that the kernel shows; those are known by the folder.
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 MARK = "RAYPD_RUN_ID"
 NODE_MARK = "RAYPD_NODE"
+_SEGMENT = re.compile(r"(/\S*/(?:psm_|sem\.mp-)\S+)$", re.MULTILINE)
 _GRACE_SECONDS = 4.0
 _PATIENCE_SECONDS = 30.0
 
@@ -51,10 +55,8 @@ def end(run_id: str, folder: Path, node: str | None = None) -> int:
     """
     begin = time.monotonic()
     seen: set[int] = set()
-    shared: set[Path] = set()
     while processes := of_run(run_id, folder, node):
         seen.update(process.pid for process in processes)
-        shared.update(file for process in processes for file in _shared_memory(process))
         waited = time.monotonic() - begin
         if waited > _PATIENCE_SECONDS:
             raise RuntimeError(f"processes that do not end: {[p.pid for p in processes]}")
@@ -64,17 +66,29 @@ def end(run_id: str, folder: Path, node: str | None = None) -> int:
             except psutil.NoSuchProcess:
                 continue
         psutil.wait_procs(processes, timeout=_GRACE_SECONDS if waited < _GRACE_SECONDS else 1)
-    for file in shared:
-        file.unlink(missing_ok=True)
     return len(seen)
 
 
-def _shared_memory(process: psutil.Process) -> list[Path]:
-    """The segments in /dev/shm that the process maps. vLLM names its own at random, and a killed
-    process does not take them away."""
-    try:
-        maps = Path(f"/proc/{process.pid}/maps").read_text()
-    except OSError:
-        return []
-    found = {line.split(maxsplit=5)[5] for line in maps.splitlines() if "/dev/shm/" in line}
-    return [Path(name) for name in found if not name.endswith("(deleted)")]
+def sweep_shared_memory(since: float, folder: Path = Path("/dev/shm")) -> list[Path]:
+    """Removes what engines left in shared memory, and returns it.
+
+    vLLM's processes name their segments at random (Python's "psm_..." and "sem.mp-..."), and one
+    that is killed does not take its own away. What is this user's, is not older than `since`
+    (seconds since the epoch) and is mapped by no process any more was such a one's.
+    """
+    mapped = set()
+    for process in psutil.process_iter():
+        try:
+            mapped |= set(_SEGMENT.findall(Path(f"/proc/{process.pid}/maps").read_text()))
+        except OSError:
+            continue  # ended meanwhile, or another user's, who cannot map our files
+    left = []
+    for file in [*folder.glob("psm_*"), *folder.glob("sem.mp-*")]:
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            if (status.st_uid, str(file) in mapped) == (os.geteuid(), False) and (
+                status.st_ctime >= since
+            ):
+                file.unlink()
+                left.append(file)
+    return left

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
 import psutil
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from raypd.local import processes
 from raypd.report import UsageError
@@ -33,6 +34,7 @@ class State(BaseModel):
     metrics: dict[str, int]
     nixl_metrics: dict[str, int]
     groups: dict[str, str]
+    started: float = Field(default_factory=time.time)  # seconds since the epoch
 
     @property
     def endpoint(self) -> str:
@@ -83,6 +85,7 @@ def new_folder() -> Path:
 def end(state: State, keep_logs: bool = False) -> int:
     """Ends the run's processes, removes its files, and returns how many processes there were."""
     ended = processes.end(state.run_id, state.folder)
+    processes.sweep_shared_memory(state.started)
     _file(state.name).unlink(missing_ok=True)
     if not keep_logs:
         shutil.rmtree(state.folder, ignore_errors=True)

@@ -80,3 +80,20 @@ def test_others_are_left_alone(start, tmp_path):
     time.sleep(0.2)
     assert processes.end("another", tmp_path / "elsewhere") == 0
     assert mine.poll() is None
+
+
+def test_what_killed_engines_left_in_shared_memory_is_swept(start, tmp_path):
+    begin = time.time() - 1
+    for name in ("psm_used", "psm_left", "sem.mp-left", "other"):
+        (tmp_path / name).write_bytes(b"x" * 4096)
+    code = (
+        f"import mmap, time; f = open({str(tmp_path / 'psm_used')!r}, 'r+b');"
+        "m = mmap.mmap(f.fileno(), 0); print(flush=True); time.sleep(60)"
+    )
+    start(code)
+    time.sleep(1)
+    assert processes.sweep_shared_memory(time.time() + 60, tmp_path) == []  # all older than that
+    left = {file.name for file in processes.sweep_shared_memory(begin, tmp_path)}
+    assert left == {"psm_left", "sem.mp-left"}
+    assert (tmp_path / "psm_used").exists()
+    assert (tmp_path / "other").exists()

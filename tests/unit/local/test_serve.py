@@ -45,7 +45,9 @@ def test_the_earliest_error_of_all_processes(tmp_path):
     logs = tmp_path / "ray" / "session_2026" / "logs"
     logs.mkdir(parents=True)
     (logs / "worker-1.err").write_text(LOG)
-    unnamed = "ERROR 12-01 22:00:01 [multiproc_executor.py:9] subprocess.CalledProcessError: lscpu\n"
+    unnamed = (
+        "ERROR 12-01 22:00:01 [multiproc_executor.py:9] subprocess.CalledProcessError: lscpu\n"
+    )
     (logs / "worker-2.out").write_text(unnamed)
     error = engine_error(tmp_path)
     assert error is not None
