@@ -19,7 +19,7 @@ VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 # One render takes a tenth of a second, so the number of examples is what the time allows.
 SLOW = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -109,19 +109,25 @@ def _drawable(schema: dict[str, Any]) -> bool:
     )
 
 
-@SLOW
-@given(values=some_values())
-def test_what_the_schema_accepts_renders_or_is_refused_by_a_named_rule(render, conforms, values):
+def test_what_the_schema_accepts_renders_or_is_refused_by_a_named_rule(render, conforms):
     """Never a nil pointer, never a template error, never a manifest that a schema refuses."""
-    try:
-        text = render.text(values)
-    except Refused as refused:
-        message = str(refused)
-        assert "The values cannot work" in message, message
-        assert "[RPD1" in message and "Instead: " in message, message
-        return
-    assert "e+" not in text.split("kind: RayService")[1].split("# Source")[0]
-    conforms(text)
+    rendered = []
+
+    @SLOW
+    @given(values=some_values())
+    def renders_or_is_refused(values: dict[str, Any]) -> None:
+        try:
+            text = render.text(values)
+        except Refused as refused:
+            message = str(refused)
+            assert "The values cannot work" in message, message
+            assert "[RPD1" in message and "Instead: " in message, message
+            return
+        assert "e+" not in text.split("kind: RayService")[1].split("# Source")[0]
+        rendered.append(text)
+
+    renders_or_is_refused()
+    conforms("\n".join(rendered))  # together, because reading the schemas takes the most time
 
 
 @SLOW
@@ -174,21 +180,27 @@ def accepts(path: tuple[str, ...], value: Any) -> bool:
     return VALIDATOR.is_valid(put(DEFAULTS, path, value))
 
 
-@SLOW
-@given(data=st.data())
-def test_any_blocks_and_keys_may_be_null(render, conforms, data):
+def test_any_blocks_and_keys_may_be_null(render, conforms):
     """Null acts as the default, in a plain install and with everything turned on."""
-    values = data.draw(st.sampled_from([{}, EVERYTHING]))
-    paths = [p for p in BLOCKS if p not in ((), ("model",))]
-    paths += [p for p, _ in LEAVES if p != ("model", "maxModelLen")]
-    chosen = data.draw(st.lists(st.sampled_from(paths), min_size=1, max_size=8))
-    for path in sorted(chosen, key=len, reverse=True):  # a block's null after that of its keys
-        values = put(values, path, None)
-    broken = render.problems(values)
-    # What needs a Redis address, a Gateway or a tag says so when just that is null.
-    assert set(broken.values()) <= {"RPD181", "RPD184", "RPD185"}, broken
-    if not broken:
-        conforms(render.text(values))
+    rendered = []
+
+    @SLOW
+    @given(data=st.data())
+    def renders(data: st.DataObject) -> None:
+        values = data.draw(st.sampled_from([{}, EVERYTHING]))
+        paths = [p for p in BLOCKS if p not in ((), ("model",))]
+        paths += [p for p, _ in LEAVES if p != ("model", "maxModelLen")]
+        chosen = data.draw(st.lists(st.sampled_from(paths), min_size=1, max_size=8))
+        for path in sorted(chosen, key=len, reverse=True):  # a block's null after that of its keys
+            values = put(values, path, None)
+        broken = render.problems(values)
+        # What needs a Redis address, a Gateway or a tag says so when just that is null.
+        assert set(broken.values()) <= {"RPD181", "RPD184", "RPD185"}, broken
+        if not broken:
+            rendered.append(render.text(values))
+
+    renders()
+    conforms("\n".join(rendered))
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
