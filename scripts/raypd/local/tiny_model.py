@@ -10,7 +10,7 @@ are large enough for every answer to depend on the whole prompt: a lost KV block
 import sys
 from pathlib import Path
 
-VERSION = 1  # raise it when anything below changes: models are kept by this number
+VERSION = 2  # raise it when anything below changes: models are kept by this number
 
 TEXT = (
     "The quick brown fox jumps over the lazy dog while prefill reads the whole prompt once, hands its"
@@ -67,6 +67,8 @@ def main(folder: Path) -> None:
     with torch.no_grad():
         model.lm_head.weight[silent] = 0
     model.save_pretrained(folder)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # the weights are written for their owner alone
 
 
 if __name__ == "__main__":

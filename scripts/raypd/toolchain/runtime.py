@@ -50,10 +50,6 @@ def cpu_environment() -> dict[str, str]:
     folder = cpu_python().parents[1]
     if not _loads("libnuma.so.1"):
         variables["LD_LIBRARY_PATH"] = str(folder / "lib" / "lent")
-    if not shutil.which("g++"):
-        # vLLM compiles a few small functions even when eager; without a compiler they run as they
-        # are written.
-        variables["TORCHDYNAMO_DISABLE"] = "1"
     return variables
 
 

@@ -98,7 +98,17 @@ def test_disruption_budget_per_active_role(render):
     assert set(budgets) == {"llm-ray-pd-llm-prefill", "llm-ray-pd-llm-decode"}
     labels = render.groups()["decode"]["template"]["metadata"]["labels"]
     budget = budgets["llm-ray-pd-llm-decode"]["spec"]
-    assert budget["maxUnavailable"] == 0
+    assert budget["minAvailable"] == 1
     assert budget["selector"]["matchLabels"].items() <= labels.items()
     off = {"prefill": {"podDisruptionBudget": {"enabled": False}}}
     assert len(render.kind("PodDisruptionBudget", off)) == 1
+
+
+def test_disruption_budget_counts_pods_that_stay(render):
+    """Pods of a RayCluster can have no maxUnavailable: it has no scale subresource."""
+    for maximum, stay in ((0, 3), (1, 2), (5, 0)):
+        values = {"prefill": {"replicas": 3, "podDisruptionBudget": {"maxUnavailable": maximum}}}
+        prefill = render.kind("PodDisruptionBudget", values)
+        specs = {b["metadata"]["name"]: b["spec"] for b in prefill}
+        assert specs["llm-ray-pd-llm-prefill"]["minAvailable"] == stay
+        assert "maxUnavailable" not in specs["llm-ray-pd-llm-prefill"]

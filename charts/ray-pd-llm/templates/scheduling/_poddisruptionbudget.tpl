@@ -2,6 +2,7 @@
 {{- define "ray-pd-llm.podDisruptionBudget" -}}
 {{- $budget := (index .root.Values .name).podDisruptionBudget -}}
 {{- if and $budget.enabled (has .name (include "ray-pd-llm.roles" .root | fromJsonArray)) -}}
+{{- $facts := include "ray-pd-llm.role" . | fromJson -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -11,7 +12,9 @@ metadata:
     {{- include "ray-pd-llm.labels" (dict "root" .root "component" .name) | nindent 4 }}
   {{- with include "ray-pd-llm.annotations" (dict "root" .root) }}{{ . | nindent 2 }}{{- end }}
 spec:
-  maxUnavailable: {{ int $budget.maxUnavailable }}
+  {{- /* A RayCluster has no scale subresource, and for pods of such a controller Kubernetes takes
+         nothing but a whole number of pods that must stay. */}}
+  minAvailable: {{ max 0 (sub (mul $facts.minReplicas $facts.podsPerReplica) $budget.maxUnavailable) }}
   selector:
     matchLabels:
       {{- include "ray-pd-llm.selector" (dict "root" .root "component" .name) | nindent 6 }}

@@ -1,0 +1,56 @@
+"""KubeRay's CRDs and operator, from the files of its own release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from cluster.devcluster.api import Api
+from cluster.devcluster.images import Image
+from raypd.toolchain import kuberay_module
+
+NAMESPACE = "kuberay-system"
+NAME = "kuberay-operator"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
+
+
+def install(api: Api, image: Image) -> None:
+    """Applies all; `running` tells when the operator is at work."""
+    config = kuberay_module() / "config"
+    for file in sorted((config / "crd" / "bases").glob("*.yaml")):
+        group, plural = file.stem.split("_")
+        api.apply(f"{CRDS}/{plural}.{group}", file.read_bytes())
+    api.apply(
+        f"/api/v1/namespaces/{NAMESPACE}",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+    )
+    api.apply(
+        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{NAME}",
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}},
+    )
+    role = yaml.safe_load((config / "rbac" / "role.yaml").read_text())
+    api.apply(f"{RBAC}/clusterroles/{NAME}", role)
+    binding = yaml.safe_load((config / "rbac" / "role_binding.yaml").read_text())
+    binding["subjects"][0]["namespace"] = NAMESPACE
+    api.apply(f"{RBAC}/clusterrolebindings/{NAME}", binding)
+    api.apply(DEPLOYMENT, _deployment(config / "manager" / "manager.yaml", image))
+
+
+def running(api: Api) -> bool:
+    return api.get(DEPLOYMENT).get("status", {}).get("readyReplicas", 0) > 0
+
+
+def _deployment(file: Any, image: Image) -> dict[str, Any]:
+    manifest = yaml.safe_load(file.read_text())
+    manifest["metadata"]["namespace"] = NAMESPACE
+    pod = manifest["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {"role": "system"}
+    container = pod["containers"][0]
+    container["image"] = image.name
+    # A tenth of a core makes the operator wait on itself; a probe need not wait for ten seconds.
+    container["resources"]["limits"].pop("cpu")
+    container["readinessProbe"].update(initialDelaySeconds=1, periodSeconds=1)
+    return manifest

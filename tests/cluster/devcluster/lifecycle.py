@@ -1,0 +1,187 @@
+"""Making a cluster, looking at it, ending it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from cluster.devcluster import (
+    binaries,
+    cgroups,
+    control_plane,
+    dns,
+    hardware,
+    images,
+    kuberay,
+    machine,
+    network,
+    nodes,
+    packages,
+    state,
+    store,
+)
+from cluster.devcluster.api import Api, wait
+from cluster.devcluster.certificates import Authority
+from cluster.devcluster.layout import Addresses, Node
+from cluster.devcluster.layout import nodes as nodes_of
+from cluster.devcluster.machine import Machine
+from cluster.devcluster.state import State
+from raypd.report import UsageError
+from raypd.toolchain import cpu_python
+from raypd.toolchain.cache import locked
+
+CONTROL_PLANE = "control-plane"
+Say = Callable[[str], None]
+
+
+def up(name: str = "dev", say: Say = lambda text: None) -> State:
+    """Makes the cluster and returns when its nodes and the operator are ready; one that is up
+    already is left as it is. What was begun is taken away again when anything fails."""
+    if (known := state.find(name)) and known.complete and known.process():
+        return known
+    packages.require()
+    binaries.obtain_all()
+    cpu_python()
+    wanted = [images.pause(), images.operator(), images.runtime()]
+    store.filled(wanted)
+    down(name)
+    cluster = _allot(name)
+    with _ended_on_failure(cluster):
+        _build(cluster, wanted, say)
+        cluster.complete = True
+        cluster.save()
+    return cluster
+
+
+def down(name: str = "dev") -> bool:
+    """Ends the cluster, however far it came; says whether there was one."""
+    cluster = state.find(name)
+    if cluster is None:
+        return False
+    if holder := cluster.process():
+        members = [holder, *holder.children(recursive=True)]
+        holder.kill()
+        _, alive = psutil.wait_procs(members, timeout=30)
+        if alive:
+            raise UsageError(f"killed, but still there: {', '.join(map(str, alive))}")
+    network.disconnect_host(Addresses(cluster.second))
+    cgroups.remove(name)
+    cluster.forget()
+    return True
+
+
+def machines(cluster: State) -> dict[str, Machine]:
+    """The cluster's machines by name, the control plane's among them."""
+    return {
+        name: Machine(name, pid, cluster.folder / name) for name, pid in cluster.machines.items()
+    }
+
+
+def daemons(cluster: State) -> Iterator[tuple[str, str, bool]]:
+    """(machine, daemon, alive) of each daemon."""
+    for host in machines(cluster).values():
+        for daemon in host.daemons():
+            yield host.name, daemon, cluster.process() is not None and host.alive(daemon)
+
+
+def api_of(cluster: State) -> Api:
+    """The API as the administrator."""
+    keys = cluster.folder / "pki"
+    url = control_plane.server(Addresses(cluster.second))
+    return Api(url, keys / "ca.crt", keys / "kubeconfig.crt", keys / "kubeconfig.key")
+
+
+def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
+    addresses = Addresses(cluster.second)
+    layout = nodes_of(addresses)
+    hub = machine.create(CONTROL_PLANE, cluster.folder / CONTROL_PLANE)
+    cluster.holder, cluster.started = hub.holder.pid, hub.holder.create_time()
+    cluster.machines[CONTROL_PLANE] = hub.pid
+    cluster.save()
+    network.connect_host(addresses, hub)
+    authority = Authority(cluster.folder / "pki")
+    authority.kubeconfig(
+        cluster.kubeconfig, control_plane.server(addresses), "admin", ["system:masters"]
+    )
+    control_plane.start(hub, addresses, authority)
+    say("control plane started")
+
+    hosts = {}
+    for node in layout:
+        hosts[node.name] = machine.create(node.name, cluster.folder / node.name, inside=hub)
+        cluster.machines[node.name] = hosts[node.name].pid
+    cluster.save()
+    network.connect_nodes(addresses, hub, hosts, layout)
+    for node in layout:
+        nodes.prepare(hosts[node.name], cluster.name, node)
+        nodes.start_containerd(hosts[node.name], node, store.filled(wanted), wanted[0].name)
+    say("nodes wired")
+
+    api = api_of(cluster)
+    wait("the API server's start", api.ready, 90, lambda: _demand(hub, control_plane.DAEMONS))
+    say("API server ready")
+    dns.start(hub, addresses, authority)
+    for node in layout:
+        nodes.start_kubelet(hosts[node.name], cluster.name, node, addresses, authority)
+        nodes.start_proxy(hosts[node.name], node, addresses, authority)
+    kuberay.install(api, wanted[1])
+    say("KubeRay applied")
+    for node in layout:
+        host = hosts[node.name]
+        _wait_for_node(api, host, node)
+        hardware.advertise_devices(api, node)
+    say("nodes ready")
+    wait("the KubeRay operator's start", lambda: kuberay.running(api), 90)
+    for host in hosts.values():
+        _demand(host, ("containerd", "kubelet", "kube-proxy"))
+    _demand(hub, (*control_plane.DAEMONS, "coredns"))
+
+
+def _wait_for_node(api: Api, host: Machine, node: Node) -> None:
+    def ready() -> bool:
+        try:
+            conditions = api.get(f"/api/v1/nodes/{node.name}")["status"].get("conditions", [])
+        except RuntimeError:  # not registered yet
+            return False
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    wait(f"node {node.name}", ready, 90, lambda: _demand(host, ("containerd", "kubelet")))
+
+
+def _demand(host: Machine, names: tuple[str, ...]) -> None:
+    for name in names:
+        host.demand(name)
+
+
+def _allot(name: str) -> State:
+    """A new cluster's record, with a range of addresses that nothing uses."""
+    with locked("devcluster-ranges"):
+        used = {known.second for known in state.all_known()}
+        for second in state.RANGES:
+            if second not in used and not network.taken(Addresses(second)):
+                cluster = State(name=name, second=second)
+                cluster.save()
+                return cluster
+    raise UsageError(
+        f"no free range among 10.{state.RANGES[0]}.0.0/16 to 10.{state.RANGES[-1]}.0.0/16"
+    )
+
+
+@contextmanager
+def _ended_on_failure(cluster: State) -> Iterator[None]:
+    """Takes everything away when the body fails or is interrupted, by a signal too."""
+
+    def interrupted(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        yield
+    except BaseException:
+        down(cluster.name)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
