@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raypd.render import default_chart, render
+from raypd.render import ValueArguments, default_chart, render
 from raypd.toolchain import cpu_python
 
 VALUES_FILES = sorted((Path(__file__).resolve().parents[2] / "values").glob("*.yaml"))
@@ -39,7 +39,7 @@ for name, application in json.load(sys.stdin).items():
 def taken() -> dict[str, dict[str, list]]:
     """Values file to role to what the real classes made of it."""
     applications = {
-        file.stem: render(default_chart(), [file], [], []).serve_config["applications"][0]
+        file.stem: render(default_chart(), ValueArguments([file])).serve_config["applications"][0]
         for file in VALUES_FILES
     }
     done = subprocess.run(

@@ -52,11 +52,7 @@ def of_values(
     try:
         rendered = render(
             chart,
-            arguments.values,
-            arguments.set_,
-            arguments.set_string,
-            arguments.set_file,
-            arguments.set_json,
+            arguments,
             release,
             namespace,
             helm,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from raypd.local import tiny_model
@@ -27,7 +28,7 @@ def load(chart: Path | None, given: ValueArguments) -> Rendered:
 
     def rendered(set_string: list[str]) -> Rendered:
         own = [*set_string, *given.set_string]
-        return render(chart, values, given.set_, own, given.set_file, given.set_json)
+        return render(chart, replace(given, values=values, set_string=own))
 
     folder = cache_dir() / "local" / "volume"
     folder.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def run_up(
     stages = Stages()
     with _interruptible():
         try:
-            run = start(chart, ValueArguments(values, set_, set_string, [], []), name, wait, stages)
+            run = start(chart, ValueArguments(values, set_, set_string), name, wait, stages)
         except RenderRefused as refused:
             return _print_refusal(refused, output)
         except serve.EngineFailed as failed:
@@ -144,7 +144,7 @@ def run_quickstart(
     """Up, two requests, proof, down; 1 when the counters do not prove the topology."""
     stages = Stages()
     begin = time.monotonic()
-    arguments = ValueArguments(values, set_, set_string, [], [])
+    arguments = ValueArguments(values, set_, set_string)
     with _interruptible():
         run = None
         try:

@@ -52,11 +52,7 @@ class Rendered:
 
 def render(
     chart: Path,
-    values: list[Path],
-    set_: list[str],
-    set_string: list[str],
-    set_file: list[str] | None = None,
-    set_json: list[str] | None = None,
+    arguments: ValueArguments,
     release: str = "llm",
     namespace: str = "inference",
     helm: Path | None = None,
@@ -67,13 +63,6 @@ def render(
     the values break the schema or a rule of the chart, and UsageError when a file is missing or
     cannot be read.
     """
-    arguments = ValueArguments(
-        values=values,
-        set_=set_,
-        set_string=set_string,
-        set_file=set_file or [],
-        set_json=set_json or [],
-    )
     origin = f"the chart {chart}"
     try:
         text = template(chart, arguments, release, namespace, helm)

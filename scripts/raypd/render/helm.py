@@ -8,7 +8,7 @@ import json
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ logging.getLogger("pyhelm3").setLevel(logging.ERROR)
 class ValueArguments:
     """Values as Helm takes them: files first, then the --set family, later ones win."""
 
-    values: list[Path]
-    set_: list[str]
-    set_string: list[str]
-    set_file: list[str]
-    set_json: list[str]
+    values: list[Path] = field(default_factory=list)
+    set_: list[str] = field(default_factory=list)
+    set_string: list[str] = field(default_factory=list)
+    set_file: list[str] = field(default_factory=list)
+    set_json: list[str] = field(default_factory=list)
 
     def command_line(self) -> list[str]:
         """The arguments for Helm, in the order in which Helm itself merges them."""

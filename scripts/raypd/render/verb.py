@@ -29,11 +29,7 @@ def run(
     try:
         rendered = render(
             chart or default_chart(),
-            arguments.values,
-            arguments.set_,
-            arguments.set_string,
-            arguments.set_file,
-            arguments.set_json,
+            arguments,
             release,
             namespace,
         )

@@ -14,7 +14,7 @@ import yaml
 from raypd.data import load
 from raypd.lint.eksctl import check_eksctl
 from raypd.lint.eksctl.disks import weights_by_name
-from raypd.render import default_chart, render
+from raypd.render import ValueArguments, default_chart, render
 from raypd.report import Finding
 
 ROOT = Path(__file__).parents[3]
@@ -762,7 +762,7 @@ PAIRS = {
 def shipped(values: str, eksctl: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """(eksctl config, values, manifests) of a shipped pair, rendered by Helm."""
     file = ROOT / f"values/{values}.yaml"
-    rendered = render(default_chart(), [file], [], [])
+    rendered = render(default_chart(), ValueArguments([file]))
     config = yaml.safe_load((ROOT / f"eksctl/{eksctl}.yaml").read_text())
     return config, yaml.safe_load(file.read_text()), rendered.manifests
 

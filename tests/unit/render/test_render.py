@@ -22,12 +22,11 @@ def helm(request: pytest.FixtureRequest) -> Path:
 
 
 def arguments(*set_: str, **others: list) -> ValueArguments:
-    given = {"values": [], "set_string": [], "set_file": [], "set_json": []} | others
-    return ValueArguments(set_=list(set_), **given)
+    return ValueArguments(set_=list(set_), **others)
 
 
 def test_the_text_is_what_helm_prints(helm: Path) -> None:
-    rendered = render(CHART, [], ["prefill.replicas=2"], [], helm=helm)
+    rendered = render(CHART, ValueArguments(set_=["prefill.replicas=2"]), helm=helm)
     printed = subprocess.run(
         [helm, "template", "llm", CHART, "--namespace", "inference", "--set", "prefill.replicas=2"],
         capture_output=True,
@@ -40,13 +39,13 @@ def test_the_text_is_what_helm_prints(helm: Path) -> None:
 
 
 def test_release_and_namespace_are_helms(helm: Path) -> None:
-    rendered = render(CHART, [], [], [], release="qwen", namespace="serving", helm=helm)
+    rendered = render(CHART, ValueArguments(), release="qwen", namespace="serving", helm=helm)
     assert rendered.rayservice["metadata"]["name"].startswith("qwen")
     assert rendered.rayservice["metadata"]["namespace"] == "serving"
 
 
 def test_the_serve_config_is_parsed(helm: Path) -> None:
-    (application,) = render(CHART, [], [], [], helm=helm).serve_config["applications"]
+    (application,) = render(CHART, ValueArguments(), helm=helm).serve_config["applications"]
     assert application["import_path"] == "ray.serve.llm:build_pd_openai_app"
 
 
@@ -58,10 +57,13 @@ def test_a_packaged_chart_renders_and_merges_like_the_folder(helm: Path, tmp_pat
         timeout=60,
     )
     (package,) = tmp_path.glob("*.tgz")
-    assert render(package, [], [], [], helm=helm).text == render(CHART, [], [], [], helm=helm).text
+    assert (
+        render(package, ValueArguments(), helm=helm).text
+        == render(CHART, ValueArguments(), helm=helm).text
+    )
     assert merged_values(package, arguments(), helm) == merged_values(CHART, arguments(), helm)
     with pytest.raises(RenderRefused) as refused:
-        render(package, [], ["prefill.replicass=2"], [], helm=helm)
+        render(package, ValueArguments(set_=["prefill.replicass=2"]), helm=helm)
     assert refused.value.findings[0].code == "RPD101"
 
 
@@ -97,7 +99,7 @@ def test_merged_values_come_back_even_when_the_schema_refuses_them(helm: Path) -
 
 def test_a_schema_violation_has_an_exact_path_on_either_helm(helm: Path) -> None:
     with pytest.raises(RenderRefused) as refused:
-        render(CHART, [], ["decode.tolerations[0].efect=NoSchedule"], [], helm=helm)
+        render(CHART, ValueArguments(set_=["decode.tolerations[0].efect=NoSchedule"]), helm=helm)
     paths = {finding.path: finding.code for finding in refused.value.findings}
     assert paths["decode.tolerations[0].efect"] == "RPD101"
 
@@ -106,9 +108,7 @@ def test_all_broken_rules_of_the_chart_come_back_at_once(helm: Path) -> None:
     with pytest.raises(RenderRefused) as refused:
         render(
             CHART,
-            [],
-            ["transport.efa.interfacesPerPod=3", "placement.sameZone=false"],
-            [],
+            ValueArguments(set_=["transport.efa.interfacesPerPod=3", "placement.sameZone=false"]),
             helm=helm,
         )
     codes = [finding.code for finding in refused.value.findings]
@@ -124,7 +124,7 @@ def test_a_values_file_that_is_no_yaml_mapping_is_a_mistake_of_the_call(
     path = tmp_path / "values.yaml"
     path.write_text(values)
     with pytest.raises(UsageError, match=r"values\.yaml"):
-        render(CHART, [path], [], [], helm=helm)
+        render(CHART, ValueArguments([path]), helm=helm)
 
 
 @pytest.mark.parametrize("kind", ["text", "folder"])
@@ -134,7 +134,7 @@ def test_a_chart_that_is_none_is_a_mistake_of_the_call(
     chart = tmp_path / "chart.tgz"
     chart.mkdir() if kind == "folder" else chart.write_text("no archive")
     with pytest.raises(UsageError, match="Helm cannot use"):
-        render(chart, [], [], [], helm=helm)
+        render(chart, ValueArguments(), helm=helm)
 
 
 def test_rules_are_read_out_of_helms_message() -> None:
