@@ -63,8 +63,8 @@ def cache_folder():
 def tool_environment(cache):
     """The virtual environment with all of locks/tools.txt and this checkout, made if missing."""
     key = hashlib.sha256()
-    for part in (LOCK.read_bytes(), (CHECKOUT / "pyproject.toml").read_bytes()):
-        key.update(part)
+    for part in (LOCK, CHECKOUT / "pyproject.toml", Path(__file__)):
+        key.update(part.read_bytes())
     key.update(f"{CHECKOUT} {sys.version_info[:2]}".encode())
     environment = cache / f"tools-{key.hexdigest()[:16]}"
     complete = environment / ".complete"  # written last: a half-made environment is made anew
@@ -80,7 +80,10 @@ def tool_environment(cache):
             os.environ["UV_DEFAULT_INDEX"] = index  # uv does not read pip's settings
         python = str(environment / "bin" / "python")
         run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment])
-        run([uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", LOCK])
+        sync = [uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", LOCK]
+        # Compiled now: where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start of
+        # a tool would compile all that it imports.
+        run([*sync, "--compile-bytecode"])
         run([uv, "pip", "install", "--quiet", "--python", python, "--no-deps", "-e", CHECKOUT])
         complete.touch()
     return environment

@@ -109,6 +109,17 @@ def test_engines_are_on_their_groups(disaggregated):
     assert verb.misplaced(disaggregated, replicas) == []
 
 
+def test_engines_without_work_leave_the_cores_alone(disaggregated):
+    def spent() -> float:
+        engines = [p for p in disaggregated.processes() if "VLLM" in " ".join(p.cmdline())]
+        assert len(engines) >= 4  # a core and a worker for each of two engines
+        return sum(t.user + t.system for t in (p.cpu_times() for p in engines))
+
+    before = spent()
+    time.sleep(4)
+    assert spent() - before < 2  # a thread that polls takes as much as it gets, up to 8
+
+
 def test_an_unknown_model_is_an_error(disaggregated):
     with pytest.raises(openai.APIStatusError):
         chat.client(disaggregated).chat.completions.create(

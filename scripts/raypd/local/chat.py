@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from openai import APIConnectionError, APIStatusError, OpenAI
 
+from raypd.local import web
 from raypd.local.state import State
 from raypd.report import UsageError
 
@@ -29,7 +30,13 @@ class Answer:
 
 def client(state: State) -> OpenAI:
     """The client. Ray Serve LLM has no API keys; the client only insists on a non-empty one."""
-    return OpenAI(base_url=state.endpoint, api_key="unused", timeout=_SECONDS, max_retries=0)
+    return OpenAI(
+        base_url=state.endpoint,
+        api_key="unused",
+        timeout=_SECONDS,
+        max_retries=0,
+        http_client=web.client(),
+    )
 
 
 def unseen_prompt(words: str = "Tell me what prefill and decode do. " * 12) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,11 @@ from raypd.local.plan import HEAD_PORTS, HOST, PORTS, NodePlan, Plan
 from raypd.local.ports import free_ports
 from raypd.local.processes import MARK, NODE_MARK
 from raypd.local.state import State
+from raypd.local.web import client
 from raypd.report import UsageError
 from raypd.toolchain import cpu_environment, cpu_python
 
+_INSIDE = Path(__file__).with_name("inside")  # what the Pythons of a run find on their path
 START_SECONDS = 240  # of a node; a quiet machine needs 10
 MAX_RESTARTS = 2
 _T = TypeVar("_T")
@@ -55,8 +58,8 @@ class RayNode:
     def check(self) -> None:
         """Starts the node again when it has ended, as a pod's container is.
 
-        The usual reason is Ray's own limit of 30 s for a node's start, which a busy machine can
-        reach. The third end raises UsageError with the end of the node's log.
+        Ray's own limit for a node's start is 30 s, which a very busy machine can reach. The third
+        end raises UsageError with the end of the node's log.
         """
         if self._process.poll() is None:
             return
@@ -73,12 +76,12 @@ class RayNode:
         )
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        command, env = _command(self.plan, self._ports, self._state)
+        line, env = command(self.plan, self._ports, self._state)
         cwd = processes.node_folder(self._state.folder, self.plan.name)
         cwd.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as output:
             return subprocess.Popen(
-                command,
+                line,
                 env=env,
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
@@ -90,7 +93,7 @@ class RayNode:
 
 def _fatal(folder: Path) -> str:
     """What a raylet wrote when it could not go on: `ray start` only says that it timed out."""
-    for log in sorted(folder.glob("ray/session_2*/logs/raylet*.out")):
+    for log in sorted(folder.glob("ray/*/session_2*/logs/raylet.out")):
         for line in log.read_text(errors="replace").splitlines():
             if "Check failed" in line or " C " in line[:60]:
                 return f"{line.strip()}\n"
@@ -111,17 +114,20 @@ def ports_for(plan: Plan) -> dict[str, dict[str, int]]:
 
 
 def start(plan: Plan, ports: Mapping[str, Mapping[str, int]], state: State) -> Iterator[RayNode]:
-    """Starts the head, waits until it takes members, then starts the others, all at once.
+    """Starts the head, waits for its GCS as the init container of a pod does, then starts the
+    others, all at once, and waits until the head's dashboard answers.
 
     Yields each node as soon as it is started, so that the caller can end what is there.
     """
     (state.folder / "logs").mkdir(exist_ok=True)
     head, *workers = plan.nodes
-    started = RayNode(head, ports["head"], state)
-    yield started
-    _wait_for_head(started, state)
+    nodes = [RayNode(head, ports["head"], state)]
+    yield nodes[0]
+    _poll(nodes, state, lambda: _gcs_listens(state), "start Ray's GCS")
     for worker in workers:
-        yield RayNode(worker, ports[worker.name], state)
+        nodes.append(RayNode(worker, ports[worker.name], state))
+        yield nodes[-1]
+    _poll(nodes, state, lambda: head.name in node_names(state).values(), "open Ray's dashboard")
 
 
 def wait_until_all_joined(nodes: list[RayNode], state: State) -> dict[str, str]:
@@ -131,7 +137,7 @@ def wait_until_all_joined(nodes: list[RayNode], state: State) -> dict[str, str]:
 
 def node_names(state: State) -> dict[str, str]:
     """Node name for each of Ray's node ids, as Ray's state API lists the live ones."""
-    answer = httpx.get(f"{state.dashboard}/api/v0/nodes", params={"detail": 1}, timeout=20)
+    answer = client().get(f"{state.dashboard}/api/v0/nodes", params={"detail": 1})
     answer.raise_for_status()
     rows = answer.json()["data"]["result"]["result"]
     return {row["node_id"]: row["node_name"] for row in rows if row["state"] == "ALIVE"}
@@ -142,11 +148,10 @@ def _joined(nodes: list[RayNode], state: State) -> dict[str, str] | None:
     return ids if {node.plan.name for node in nodes} <= ids.keys() else None
 
 
-def _wait_for_head(head: RayNode, state: State) -> None:
-    def listed() -> bool:
-        return head.plan.name in node_names(state).values()
-
-    _poll([head], state, listed, "join its own cluster")
+def _gcs_listens(state: State) -> bool:
+    with suppress(OSError), socket.create_connection((HOST, state.gcs_port), timeout=1):
+        return True
+    return False
 
 
 def _poll(nodes: list[RayNode], state: State, look: Callable[[], _T | None], what: str) -> _T:
@@ -158,7 +163,7 @@ def _poll(nodes: list[RayNode], state: State, look: Callable[[], _T | None], wha
         with suppress(httpx.HTTPError):  # not up yet; the node itself was just seen alive
             if found := look():
                 return found
-        time.sleep(0.3)
+        time.sleep(0.5)
     names = ", ".join(node.plan.name for node in nodes)
     raise UsageError(
         f"{names} did not {what} within {START_SECONDS} s. Look into {state.folder / 'logs'};"
@@ -166,29 +171,27 @@ def _poll(nodes: list[RayNode], state: State, look: Callable[[], _T | None], wha
     )
 
 
-def _command(
+def command(
     node: NodePlan, ports: Mapping[str, int], state: State
 ) -> tuple[list[str], dict[str, str]]:
     """The command line and the whole environment of a node."""
     python = cpu_python()
-    command = [
-        str(python),
-        str(Path(__file__).with_name("loopback.py")),
-        "start",
-        "--block",
-        "--disable-usage-stats",
-    ]
-    command += ["--node-ip-address", HOST, "--node-name", node.name]
+    line = [str(python), str(_INSIDE / "loopback.py"), "start", "--block", "--disable-usage-stats"]
+    line += ["--node-ip-address", HOST, "--node-name", node.name]
+    # A folder for each, as pods have: Ray takes the next free name for a socket without a lock, so
+    # that two nodes that start at the same time in one folder get the same, and one never comes up.
+    line += ["--temp-dir", str(state.folder / "ray" / node.name)]
     if node.group == "head":
-        command += ["--head", "--dashboard-host", HOST, "--temp-dir", str(state.folder / "ray")]
+        # There is no cluster here for Ray's autoscaler ("monitor") to start anything in.
+        line += ["--head", "--dashboard-host", HOST, "--no-monitor"]
     else:
-        command += ["--address", f"{HOST}:{state.gcs_port}"]
+        line += ["--address", f"{HOST}:{state.gcs_port}"]
     for option, port in ports.items():
         if option in PORTS:
-            command += [f"--{option}", str(port)]
+            line += [f"--{option}", str(port)]
     for option, text in node.options.items():
-        command += [f"--{option}", text] if text != "" else [f"--{option}"]
-    return command, _environment(node, ports, state, python)
+        line += [f"--{option}", text] if text != "" else [f"--{option}"]
+    return line, _environment(node, ports, state, python)
 
 
 def _environment(
@@ -198,6 +201,7 @@ def _environment(
     # The environment's own programs first, as in an image: Ray starts "python", torch "ninja".
     passed_on["PATH"] = f"{python.parent}{os.pathsep}{passed_on.get('PATH', os.defpath)}"
     own = {
+        "PYTHONPATH": str(_INSIDE),
         MARK: state.run_id,
         NODE_MARK: node.name,
         "VLLM_NIXL_SIDE_CHANNEL_HOST": side_channel_address(state.run_id),

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from raypd.local.plan import HOST
 from raypd.local.state import State
+from raypd.local.web import client
 
 COMPUTED, CACHED, RECEIVED = "local_compute", "local_cache_hit", "external_kv_transfer"
 _TOKENS = "ray_vllm_prompt_tokens_by_source_total"
@@ -126,7 +127,7 @@ def between(before: Counters, after: Counters) -> Evidence:
 
 def settled(state: State, seconds: float = 30) -> Counters:
     """The counters once two looks, a little more than a reporting interval apart, are the same."""
-    return _until(state, lambda before, now: before == now, seconds)
+    return _until(state, lambda before, now: before == now, seconds, pause=1.5)
 
 
 def after_request(state: State, before: Counters, tokens: int, seconds: float = 20) -> Evidence:
@@ -143,14 +144,16 @@ def after_request(state: State, before: Counters, tokens: int, seconds: float = 
         counted = found.kv_bytes > 0 or not found.received or not state.nixl_metrics
         return accounted >= engines * tokens and counted
 
-    return between(before, _until(state, complete, seconds))
+    return between(before, _until(state, complete, seconds, pause=0.3))
 
 
-def _until(state: State, done: Callable[[Counters, Counters], bool], seconds: float) -> Counters:
+def _until(
+    state: State, done: Callable[[Counters, Counters], bool], seconds: float, pause: float
+) -> Counters:
     deadline = time.monotonic() + seconds
     before = look(state)
     while time.monotonic() < deadline:
-        time.sleep(1.5)
+        time.sleep(pause)
         now = look(state)
         if done(before, now):
             return now
@@ -161,7 +164,7 @@ def _until(state: State, done: Callable[[Counters, Counters], bool], seconds: fl
 def _samples(port: int) -> Iterator[tuple[str, dict[str, str], float]]:
     """All samples of a metrics port; none while nothing listens there (an engine is starting)."""
     try:
-        text = httpx.get(f"http://{HOST}:{port}/metrics", timeout=20).text
+        text = client().get(f"http://{HOST}:{port}/metrics").text
     except httpx.TransportError:
         return
     for family in text_string_to_metric_families(text):

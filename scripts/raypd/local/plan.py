@@ -113,6 +113,7 @@ def plan(
         "proxy: one, on the head's node (the nodes share one address), on a free port",
         "object store: at most 128 MiB for each node (they share this machine's /dev/shm)",
         "NIXL side channel: on a loopback address of this run, so that runs do not meet",
+        "NIXL's progress thread: waits for data; it would keep one core busy for each engine",
         *sources.notes,
     ]
     return Plan(nodes, dict(serve_config), replaced)

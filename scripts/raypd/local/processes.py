@@ -19,7 +19,7 @@ import psutil
 MARK = "RAYPD_RUN_ID"
 NODE_MARK = "RAYPD_NODE"
 _SEGMENT = re.compile(r"(/\S*/(?:psm_|sem\.mp-)\S+)$", re.MULTILINE)
-_GRACE_SECONDS = 4.0
+_GRACE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
 
 

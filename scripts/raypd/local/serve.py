@@ -13,6 +13,7 @@ import httpx
 
 from raypd.local.plan import HOST
 from raypd.local.state import State
+from raypd.local.web import client
 from raypd.report import UsageError
 
 _URL = "/api/serve/applications/"
@@ -54,7 +55,7 @@ def deploy(state: State, serve_config: Mapping[str, Any]) -> None:
     options = {**(serve_config.get("http_options") or {}), "host": HOST, "port": state.http_port}
     empty = {"proxy_location": "HeadOnly", "http_options": options, "applications": []}
     for config in (empty, serve_config):
-        answer = httpx.put(state.dashboard + _URL, json=dict(config), timeout=120)
+        answer = client().put(state.dashboard + _URL, json=dict(config), timeout=120)
         if not answer.is_success:
             raise UsageError(
                 f"Ray Serve refuses the rendered serve config (HTTP {answer.status_code}):\n"
@@ -64,7 +65,7 @@ def deploy(state: State, serve_config: Mapping[str, Any]) -> None:
 
 def standing(state: State) -> Standing:
     """The run's application now. Raises httpx.HTTPError when the dashboard does not answer."""
-    answer = httpx.get(state.dashboard + _URL, timeout=20)
+    answer = client().get(state.dashboard + _URL)
     answer.raise_for_status()
     applications = answer.json()["applications"]
     if not applications:
@@ -102,7 +103,7 @@ def wait_until_running(
             return now
         if error := first_error(now, state.folder):
             raise EngineFailed(error)
-        time.sleep(0.5)
+        time.sleep(1)
     last = f"{now.status}: {now.message} {now.deployments}" if now else "no answer from Serve"
     raise EngineFailed(
         f"not running after {seconds:.0f} s and no error in sight. Last seen: {last}"
@@ -138,7 +139,7 @@ def engine_error(folder: Path) -> str | None:
     """
     found = [
         (line[1], line[2], log)
-        for log in sorted(folder.glob("ray/session_2*/logs/worker-*.*"))
+        for log in sorted(folder.glob("ray/*/session_2*/logs/worker-*.*"))
         for line in map(_ENGINE_LINE.match, log.read_text(errors="replace").splitlines())
         if line and _EXCEPTION.match(line[2])
     ]

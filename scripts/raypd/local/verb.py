@@ -241,10 +241,11 @@ def start(
         with stages.stage(f"Starting Ray: {', '.join(node.name for node in what.nodes)}"):
             for node in cluster.start(what, ports, run):
                 nodes.append(node)
-            cluster.wait_until_all_joined(nodes, run)
+        # As soon as the head is there, as KubeRay does; the application waits for its nodes.
         with stages.stage("Deploying the serve config"):
             serve.deploy(run, what.serve_config)
         with stages.stage("Loading the engines") as line:
+            cluster.wait_until_all_joined(nodes, run)
             serve.wait_until_running(
                 run,
                 wait,

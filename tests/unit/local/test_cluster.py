@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
+from raypd.local import cluster, state
 from raypd.local.cluster import ports_for, side_channel_address
 from raypd.local.plan import NodePlan, Plan
+from raypd.local.state import State
+
+UNIX_SOCKET_BYTES = 107
+LONGEST_SOCKET = "session_2026-12-02_00-47-07_269822_4194304/sockets/plasma_store"
 
 
 def test_every_node_has_ports_of_its_own():
@@ -23,3 +29,47 @@ def test_runs_have_different_loopback_addresses_for_the_side_channel():
     assert len(addresses) == 50
     assert all(ipaddress.ip_address(address).is_loopback for address in addresses)
     assert "127.0.0.1" not in addresses
+
+
+def test_no_two_nodes_share_a_folder_and_sockets_fit_into_it(monkeypatch):
+    monkeypatch.setattr(cluster, "cpu_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "cpu_environment", dict)
+    folder = state.new_folder()
+    folder.rmdir()
+    nodes = [NodePlan(f"prefill-{n}", "prefill", {}, {}) for n in (0, 1, 999)]
+    folders = [_option(cluster.command(node, {}, _run(folder))[0], "--temp-dir") for node in nodes]
+    assert len(set(folders)) == len(nodes)
+    assert max(len(f"{folder}/{LONGEST_SOCKET}") for folder in folders) <= UNIX_SOCKET_BYTES
+
+
+def test_the_callers_variables_stay_outside(monkeypatch):
+    monkeypatch.setattr(cluster, "cpu_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "cpu_environment", dict)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("VLLM_USE_V1", "0")
+    _, env = cluster.command(
+        NodePlan("decode-0", "decode", {}, {"A": "b"}), {}, _run(Path("/tmp/x"))
+    )
+    assert env["A"] == "b"
+    assert env.keys().isdisjoint({"HTTPS_PROXY", "VLLM_USE_V1"})
+
+
+def _run(folder: Path) -> State:
+    return State(
+        name="x",
+        run_id="x-1",
+        folder=folder,
+        model_id="m",
+        disaggregated=True,
+        backends=["UCX"],
+        gcs_port=1,
+        dashboard_port=2,
+        http_port=3,
+        metrics={},
+        nixl_metrics={},
+        groups={},
+    )
+
+
+def _option(line: list[str], name: str) -> str:
+    return line[line.index(name) + 1]

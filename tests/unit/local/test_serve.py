@@ -31,7 +31,7 @@ def test_waiting_for_a_node_is_no_error(tmp_path):
 
 
 def test_the_engines_own_error_comes_before_the_replicas(tmp_path):
-    logs = tmp_path / "ray" / "session_2026" / "logs"
+    logs = tmp_path / "ray" / "decode-0" / "session_2026" / "logs"
     logs.mkdir(parents=True)
     (logs / "worker-1.err").write_text(LOG)
     failed = ("DEPLOY_FAILED", "Traceback ...\nRuntimeError: Engine core initialization failed.")
@@ -42,7 +42,7 @@ def test_the_engines_own_error_comes_before_the_replicas(tmp_path):
 
 
 def test_the_earliest_error_of_all_processes(tmp_path):
-    logs = tmp_path / "ray" / "session_2026" / "logs"
+    logs = tmp_path / "ray" / "decode-0" / "session_2026" / "logs"
     logs.mkdir(parents=True)
     (logs / "worker-1.err").write_text(LOG)
     unnamed = (

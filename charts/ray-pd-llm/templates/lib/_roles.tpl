@@ -16,6 +16,8 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
   devicesPerPod    devices / podsPerReplica, rounded up
   minReplicas, maxReplicas   engines; equal without autoscaling
   efaInterfaces    EFA interfaces of each pod; 0 without EFA
+  sideChannel      first and last port of NIXL's side channels, one for each device of each replica;
+                   empty where no KV is transferred
 */}}
 {{- define "ray-pd-llm.role" -}}
 {{- $values := .root.Values -}}
@@ -27,6 +29,12 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
 {{- if eq (include "ray-pd-llm.efa" .root) "true" -}}
   {{- $interfaces = $role.efaInterfaces | default $values.transport.efa.interfacesPerPod -}}
 {{- end -}}
+{{- $sideChannel := dict -}}
+{{- if eq $values.topology.mode "disaggregated" -}}
+  {{- $first := index $values.transport.ports .name | int -}}
+  {{- $replicas := $auto.enabled | ternary $auto.maxReplicas $role.replicas | int -}}
+  {{- $sideChannel = dict "first" $first "last" (sub (add $first (mul $replicas $devices)) 1) -}}
+{{- end -}}
 {{- dict
   "name" .name
   "devices" $devices
@@ -36,6 +44,7 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
   "minReplicas" ($auto.enabled | ternary $auto.minReplicas $role.replicas | int)
   "maxReplicas" ($auto.enabled | ternary $auto.maxReplicas $role.replicas | int)
   "efaInterfaces" (int $interfaces)
+  "sideChannel" $sideChannel
 | toJson -}}
 {{- end -}}
 

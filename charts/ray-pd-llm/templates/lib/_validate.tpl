@@ -106,17 +106,17 @@ place through `set`.
 {{- if eq $values.topology.mode "disaggregated" -}}
   {{- $prefill := include "ray-pd-llm.role" (dict "root" .root "name" "prefill") | fromJson -}}
   {{- $decode := include "ray-pd-llm.role" (dict "root" .root "name" "decode") | fromJson -}}
-  {{- $p := dict "first" (int $transport.ports.prefill) "last" (add (int $transport.ports.prefill) (mul $prefill.maxReplicas $prefill.devices) -1) -}}
-  {{- $d := dict "first" (int $transport.ports.decode) "last" (add (int $transport.ports.decode) (mul $decode.maxReplicas $decode.devices) -1) -}}
+  {{- $p := $prefill.sideChannel -}}
+  {{- $d := $decode.sideChannel -}}
   {{- if and (le (int $p.first) (int $d.last)) (le (int $d.first) (int $p.last)) -}}
-    {{- include "ray-pd-llm.problem" (list . "RPD133" "transport.ports" (printf "the side-channel ports of prefill (%d to %d) and decode (%d to %d) overlap" $p.first $p.last $d.first $d.last) (printf "decode: %d or higher" (add $p.last 1))) -}}
+    {{- include "ray-pd-llm.problem" (list . "RPD133" "transport.ports" (printf "the side-channel ports of prefill (%d to %d) and decode (%d to %d) overlap" (int $p.first) (int $p.last) (int $d.first) (int $d.last)) (printf "decode: %d or higher" (add $p.last 1))) -}}
   {{- end -}}
   {{- $ports := .root.Files.Get "files/ports.yaml" | fromYaml -}}
   {{- range $role, $range := dict "prefill" $p "decode" $d -}}
     {{- range $name, $port := merge (dict) $ports.head $ports.common (dict "worker" $ports.workers.first) -}}
       {{- $last := eq $name "worker" | ternary $ports.workers.last $port | int -}}
       {{- if and (le (int $port) (int $range.last)) (le (int $range.first) $last) -}}
-        {{- include "ray-pd-llm.problem" (list $ "RPD134" (printf "transport.ports.%s" $role) (printf "the side-channel ports %d to %d meet Ray's %s port %d" $range.first $range.last $name (int $port)) "20000 or higher, below 32768") -}}
+        {{- include "ray-pd-llm.problem" (list $ "RPD134" (printf "transport.ports.%s" $role) (printf "the side-channel ports %d to %d meet Ray's %s port %d" (int $range.first) (int $range.last) $name (int $port)) "20000 or higher, below 32768") -}}
       {{- end -}}
     {{- end -}}
     {{- if gt (int $range.last) 65535 -}}
