@@ -4,16 +4,26 @@ verb needs is imported when it runs."""
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from raypd.live.cli import app as live_app
 from raypd.local.cli import app as local_app
-
-if TYPE_CHECKING:
-    from raypd.render.helm import ValueArguments
+from raypd.options import (
+    Chart,
+    Format,
+    Namespace,
+    Output,
+    Release,
+    Set,
+    SetFile,
+    SetJson,
+    SetString,
+    Values,
+    value_arguments,
+)
 
 app = typer.Typer(
     name="raypd",
@@ -23,43 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # typer's rich help loads markdown and syntax colours: four times slower
     pretty_exceptions_enable=False,
 )
+app.add_typer(live_app)  # without a name: its verbs are verbs of raypd
 app.add_typer(local_app, name="local")
-
-
-class Format(StrEnum):
-    """Form of what a verb prints."""
-
-    human = "human"
-    json = "json"
-
-
-def _repeatable(*names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, default_factory=list, show_default=False)
-
-
-Values = Annotated[list[Path], _repeatable("--values", "-f", help="A values file; later ones win.")]
-Set = Annotated[list[str], _repeatable("--set", help="path=value, as Helm takes it.")]
-SetString = Annotated[list[str], _repeatable("--set-string", help="path=value, kept a string.")]
-SetFile = Annotated[list[str], _repeatable("--set-file", help="path=file, its content the value.")]
-SetJson = Annotated[list[str], _repeatable("--set-json", help="path=JSON.")]
-Chart = Annotated[
-    Path | None, typer.Option("--chart", help="Chart folder or .tgz; default: this checkout's.")
-]
-Release = Annotated[str, typer.Option("--release", help="Name of the Helm release.")]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the release.")]
-Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or JSON for programs.")]
-
-
-def _arguments(
-    values: list[Path],
-    set_: list[str],
-    set_string: list[str],
-    set_file: list[str],
-    set_json: list[str],
-) -> ValueArguments:
-    from raypd.render.helm import ValueArguments
-
-    return ValueArguments(values, set_, set_string, set_file, set_json)
 
 
 @app.command()
@@ -80,7 +55,7 @@ def render(
     """The chart rendered by Helm, as YAML."""
     from raypd.render.verb import run
 
-    arguments = _arguments(values, set_, set_string, set_file, set_json)
+    arguments = value_arguments(values, set_, set_string, set_file, set_json)
     raise typer.Exit(run(chart, arguments, release, namespace, serve_config, output.value))
 
 
@@ -106,7 +81,7 @@ def lint(
     """All that can be known offline: what would fail once a GPU is paid for."""
     from raypd.lint.verb import run
 
-    arguments = _arguments(values, set_, set_string, set_file, set_json)
+    arguments = value_arguments(values, set_, set_string, set_file, set_json)
     raise typer.Exit(run(chart, arguments, release, namespace, manifest, eksctl, output.value))
 
 

@@ -89,9 +89,13 @@ class Render:
 
     def serve_args(self, values: Manifest | None = None) -> Manifest:
         """Arguments of the one Serve application."""
+        return self.serve_application(values)["args"]
+
+    def serve_application(self, values: Manifest | None = None) -> Manifest:
+        """The one Serve application."""
         config = yaml.safe_load(self.rayservice(values)["serveConfigV2"])
         (application,) = config["applications"]
-        return application["args"]
+        return application
 
     def groups(self, values: Manifest | None = None) -> dict[str, Manifest]:
         """Head and worker groups by name."""

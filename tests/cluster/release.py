@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
 from kubernetes import client
 from kubernetes.client.rest import ApiException
+from kubernetes.stream import stream
 
+from cluster.load import Endpoint
 from cluster.target import Target
+from live.deployed import Deployed
 
 NAMESPACE = "inference"
 NAME = "llm"
@@ -20,12 +26,18 @@ RAYSERVICES = {"group": "ray.io", "version": "v1", "namespace": NAMESPACE, "plur
 SELECTOR = f"app.kubernetes.io/instance={NAME}"
 LOG_LINES = 40
 GONE_SECONDS = 180  # an engine's grace period is 120
+STARTS_SECONDS = 1200  # for a small and busy machine; a quiet one needs a fraction
 
 
 class Release:
+    """`deployed` is the same release as `raypd` reaches it."""
+
     def __init__(self, target: Target, package: Path) -> None:
         self.target = target
         self.package = package
+        self.deployed = Deployed(target.kubeconfig, NAME, NAMESPACE, stays=True)
+        self.served: tuple[Path, ...] = ()  # the values that serve; none while that is unsure
+        self._before: tuple[Path, ...] = ()
 
     def make_namespace(self) -> None:
         """The namespace and the secret that the reference values name."""
@@ -35,24 +47,50 @@ class Release:
         secret = client.V1Secret(metadata=meta(name="hf-token"), string_data={"HF_TOKEN": "unused"})
         core.create_namespaced_secret(NAMESPACE, secret)
 
+    def serve(self, *values: Path) -> None:
+        """Has these values files served, by `raypd up`; another installation is removed first."""
+        if self.served != values:
+            self.clear()
+            self.up(*values)
+
+    def up(self, *values: Path) -> None:
+        """`raypd up`: installs or upgrades, and waits until it serves."""
+        self.served = ()
+        self.deployed.up(self.package, self._adapted(values), STARTS_SECONDS)
+        self.served = values
+
     def install(self, *values: Path, adapt: bool = True) -> None:
-        """Installs with these values files; `adapt` lays over them what the cluster needs to run
-        engines."""
-        files = [*values, *([self.target.values] if adapt and self.target.values else [])]
-        options = [part for file in files for part in ("--values", str(file))]
-        self.target.helm("install", NAME, str(self.package), "-n", NAMESPACE, *options)
+        """`helm install`, which waits for nothing; `adapt` lays over the values what the cluster needs
+        to run engines."""
+        self._helm("install", self.package, self._adapted(values) if adapt else [*values])
+
+    def upgrade(self, *values: Path, package: Path | None = None) -> None:
+        """`helm upgrade` to these values files, and to another package if one is given."""
+        self._before, self.served = self.served, ()
+        self._helm("upgrade", package or self.package, self._adapted(values))
+
+    def rollback(self) -> None:
+        """`helm rollback` of the last upgrade."""
+        self.target.helm("rollback", NAME, "-n", NAMESPACE)
+        self.served = self._before
+
+    def _adapted(self, values: tuple[Path, ...]) -> list[Path]:
+        return [*values, *([self.target.values] if self.target.values else [])]
+
+    def _helm(self, verb: str, package: Path, values: list[Path]) -> None:
+        options = [part for file in values for part in ("--values", str(file))]
+        self.target.helm(verb, NAME, str(package), "-n", NAMESPACE, *options)
+
+    def clear(self) -> None:
+        """Uninstalls what is there, if anything is, and waits until its pods are gone."""
+        self.served = ()
+        if self.target.helm("list", "-n", NAMESPACE, "-q").strip():
+            self.uninstall()
+        self.wait("the pods' end", lambda: not self.pods(), GONE_SECONDS)
 
     def uninstall(self) -> None:
+        self.served = ()
         self.target.helm("uninstall", NAME, "-n", NAMESPACE, "--wait", seconds=GONE_SECONDS)
-
-    def wait_until_running(self, seconds: float) -> float:
-        """Waits for Ray Serve's application to be RUNNING; returns the seconds it took.
-
-        Fails with what the cluster says about itself when it does not get there.
-        """
-        begin = time.monotonic()
-        self.wait("the application RUNNING", lambda: self.application() == "RUNNING", seconds)
-        return time.monotonic() - begin
 
     def application(self) -> str:
         """The application's status as KubeRay reports it; "" while there is none."""
@@ -71,15 +109,68 @@ class Release:
         (pod,) = self.pods(component)
         return pod
 
+    def uids(self, component: str) -> set[str]:
+        """What tells a pod from the one that took its place."""
+        return {pod.metadata.uid for pod in self.pods(component)}
+
+    def whole(self) -> bool:
+        """Every pod that the RayService asks for is ready, no other is there, and they serve."""
+        groups = self.rayservice()["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        wanted = {group["groupName"]: group["replicas"] for group in groups} | {"head": 1}
+        return self.application() == "RUNNING" and all(
+            [_ready(pod) for pod in self.pods(component)] == [True] * count
+            for component, count in wanted.items()
+        )
+
+    def execute(self, pod: client.V1Pod, command: str) -> str:
+        """What a shell command in the pod's first container prints."""
+        return stream(
+            self.target.core.connect_get_namespaced_pod_exec,
+            pod.metadata.name,
+            NAMESPACE,
+            container=pod.spec.containers[0].name,
+            command=["bash", "-c", command],
+            stdout=True,
+            stderr=True,
+            stdin=False,
+            tty=False,
+        )
+
+    def endpoint(self) -> Endpoint:
+        """The Service, from this machine; skips the test where it cannot be reached."""
+        if not self.target.simulated:
+            pytest.skip("this machine cannot reach the cluster's service addresses")
+        url = f"http://{self.service().spec.cluster_ip}:8000"
+        models = httpx.get(f"{url}/v1/models", timeout=60, trust_env=False).json()["data"]
+        return Endpoint(url, models[0]["id"])
+
     def service(self) -> client.V1Service:
         return self.target.core.read_namespaced_service(f"{RAYSERVICE}-serve-svc", NAMESPACE)
 
     def metrics(self, component: str) -> str:
         """What Prometheus would read from the component's pod."""
-        name = self.pod(component).metadata.name
-        return self.target.core.connect_get_namespaced_pod_proxy_with_path(
-            f"{name}:8080", NAMESPACE, "metrics"
+        return self._get(component, 8080, "metrics")
+
+    def engines(self, role: str) -> set[str]:
+        """The ids of the role's replicas that Ray Serve calls RUNNING."""
+        answer = json.loads(self._get("head", 8265, "api/serve/applications/"))
+        found = answer["applications"]["llm"]["deployments"]
+        return {
+            replica["replica_id"]
+            for name, deployment in found.items()
+            if name.startswith(f"{role.capitalize()}:")
+            for replica in deployment["replicas"]
+            if replica["state"] == "RUNNING"
+        }
+
+    def _get(self, component: str, port: int, path: str) -> str:
+        """What the component's pod answers, asked through the API server."""
+        name = f"{self.pod(component).metadata.name}:{port}"
+        # As bytes: the client would turn a JSON answer into something that only looks like it.
+        answer = self.target.core.connect_get_namespaced_pod_proxy_with_path(
+            name, NAMESPACE, path, _preload_content=False
         )
+        return answer.data.decode()
 
     def test(self) -> str:
         """`helm test`, with the output of its pod."""
@@ -90,7 +181,7 @@ class Release:
         while not condition():
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what}: not within {seconds:.0f} s\n{self.report()}")
-            time.sleep(3)
+            time.sleep(1)
 
     def report(self) -> str:
         """What someone would look at who finds the release not running."""
@@ -113,10 +204,7 @@ class Release:
 
     def remove(self) -> None:
         """Removes the release, if it is there, and the namespace."""
-        if self.target.helm("list", "-n", NAMESPACE, "-q").strip():
-            self.uninstall()
-        # A namespace that is deleted while pods end waits as long as their grace period.
-        self.wait("the pods' end", lambda: not self.pods(), GONE_SECONDS)
+        self.clear()
         core = self.target.core
         core.delete_namespace(NAMESPACE)
         self.wait(
@@ -124,3 +212,8 @@ class Release:
             lambda: NAMESPACE not in [n.metadata.name for n in core.list_namespace().items],
             GONE_SECONDS,
         )
+
+
+def _ready(pod: client.V1Pod) -> bool:
+    conditions = {c.type: c.status for c in pod.status.conditions or []}
+    return conditions.get("Ready") == "True" and not pod.metadata.deletion_timestamp

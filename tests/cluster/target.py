@@ -20,17 +20,23 @@ from raypd.local.source import tiny_model_folder
 from raypd.toolchain import helm
 
 Values = dict[str, Any]
+DRAIN_SECONDS = 5
 
 
 @dataclass(frozen=True)
 class Target:
-    """`values` are laid over each values file that is installed; `simulated` tells that the nodes
-    are the devcluster's, whose services can be reached from here and whose GPUs only exist in the
-    scheduler's books."""
+    """`values` are laid over each values file that is installed; `made` is the devcluster, if it is
+    one."""
 
     kubeconfig: Path
     values: Path | None
-    simulated: bool
+    made: State | None = None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the nodes are the devcluster's, whose services can be reached from here and whose
+        GPUs only exist in the scheduler's books."""
+        return self.made is not None
 
     @property
     def core(self) -> client.CoreV1Api:
@@ -58,24 +64,39 @@ def cpu_values() -> Values:
     mounted, engines on the CPU, the tiny model, and KV over TCP, as there is no EFA to load."""
     image = images.runtime()
     local = yaml.safe_load((ROOT / "values" / "local-cpu.yaml").read_text())
-    volumes, mounts = images.runtime_mounts()
-    role = {"volumes": volumes, "volumeMounts": mounts}
+    role = images.runtime_pod()
+    # A pod that ends stays for as long, by default 30 s, because its replicas have nowhere to go.
+    role["env"]["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = DRAIN_SECONDS
     # Ray starts an idle worker for each CPU that a pod asks for, and this machine has few. An engine
-    # takes two, the ingress one.
-    engine = {**role, "resources": {"cpu": "3"}}
+    # takes two, the ingress one. The memory lets two of them onto a node, as a second replica has to.
+    engine = {**role, "resources": {"cpu": "3", "memory": "48Gi"}}
+    # Bytes and seconds of the reads, for `raypd verify`.
+    exports = {
+        "NIXL_TELEMETRY_ENABLE": "y",
+        "NIXL_TELEMETRY_EXPORTER": "prometheus",
+        "NIXL_TELEMETRY_PROMETHEUS_LOCAL": "y",
+    }
     return {
         **{key: local[key] for key in ("model", "huggingface", "runtime", "transport")},
         "image": {"repository": image.repository, "tag": image.tag},
         "cache": {"hostPath": {"setOwner": True}},  # without EFA, engines do not run as root
         "head": role,
         "prefill": engine,
-        "decode": engine,
+        "decode": {**engine, "env": role["env"] | exports},
         "engine": engine,
     }
 
 
-def put_model(cluster: State) -> None:
-    """Lays the tiny model on the NVMe of each node that has some, as a prefetch would."""
+def fit(cluster: State) -> Path:
+    """Lays the tiny model on the nodes, and returns a values file that fits reference files to them."""
+    _put_model(cluster)
+    file = cluster.folder / "cpu.yaml"
+    file.write_text(yaml.safe_dump(cpu_values(), sort_keys=False))
+    return file
+
+
+def _put_model(cluster: State) -> None:
+    """Onto the NVMe of each node that has some, as a prefetch would."""
     source = Path(
         yaml.safe_load((ROOT / "values" / "local-cpu.yaml").read_text())["model"]["source"]
     )

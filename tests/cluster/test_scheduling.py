@@ -33,12 +33,12 @@ def placed(request: pytest.FixtureRequest, release: Release, tmp_path_factory) -
     values = {"image": {"repository": image.repository, "tag": image.tag}, **soon}
     override = tmp_path_factory.mktemp("values") / "image.yaml"
     override.write_text(yaml.safe_dump(values))
+    release.clear()
     release.install(request.param, override, adapt=False)
     wanted = _groups(release)
     release.wait("every pod admitted", lambda: _admitted(release) == wanted, ADMITTED_SECONDS)
     yield release
-    release.uninstall()
-    release.wait("no pod left", lambda: not release.pods(), 120)
+    release.clear()
 
 
 def test_engines_take_the_gpu_and_the_efa_interface_of_their_nodes(placed):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from raypd.evidence import unseen_prompt
 from raypd.local import chat, cluster, evidence, serve, state, verb
 
 
 def test_one_engine_does_both_and_no_kv_moves(aggregated):
     before = evidence.settled(aggregated)
-    answer = chat.ask(aggregated, chat.unseen_prompt())
+    answer = chat.ask(aggregated, unseen_prompt())
     found = evidence.after_request(aggregated, before, answer.prompt_tokens)
     assert answer.text.strip()
     assert found.computed == {"engine": answer.prompt_tokens}
@@ -26,7 +27,7 @@ def test_the_engine_is_on_its_group(aggregated):
 
 
 def test_stream(aggregated):
-    answer = chat.ask(aggregated, chat.unseen_prompt(), stream=True)
+    answer = chat.ask(aggregated, unseen_prompt(), stream=True)
     assert answer.text.strip()
     assert answer.completion_tokens > 0
 

@@ -11,6 +11,7 @@ import openai
 import psutil
 import pytest
 
+from raypd.evidence import unseen_prompt
 from raypd.local import chat, cluster, evidence, serve, verb
 from raypd.local.state import State
 
@@ -36,13 +37,13 @@ def test_chat(disaggregated):
 
 
 def test_the_same_question_has_the_same_answer(disaggregated):
-    prompt = chat.unseen_prompt()
+    prompt = unseen_prompt()
     texts = {_create(disaggregated, prompt).choices[0].message.content for _ in range(3)}
     assert len(texts) == 1
 
 
 def test_stream_has_the_same_answer_in_pieces(disaggregated):
-    prompt = chat.unseen_prompt()
+    prompt = unseen_prompt()
     whole = chat.ask(disaggregated, prompt)
     streamed = chat.ask(disaggregated, prompt, stream=True)
     assert streamed.text == whole.text
@@ -63,7 +64,7 @@ def test_usage_and_length(disaggregated):
 def test_stop(disaggregated):
     # The model often says one word only; a few questions are enough to get two of them.
     for number in range(20):
-        prompt = chat.unseen_prompt(f"question {number}")
+        prompt = unseen_prompt(f"question {number}")
         text = (
             _create(disaggregated, prompt, extra_body={"ignore_eos": True})
             .choices[0]
@@ -80,7 +81,7 @@ def test_stop(disaggregated):
 
 def test_prefill_computes_and_decode_pulls(disaggregated):
     before = evidence.settled(disaggregated)
-    answer = chat.ask(disaggregated, chat.unseen_prompt())
+    answer = chat.ask(disaggregated, unseen_prompt())
     found = evidence.after_request(disaggregated, before, answer.prompt_tokens)
     assert found.faults(disaggregated=True) == []
     assert found.computed == {"prefill": answer.prompt_tokens}
@@ -94,7 +95,7 @@ def test_kv_bytes_grow_with_the_prompt(disaggregated):
     sizes = []
     for words in ("short", "a much longer prompt, of many words " * 16):
         before = evidence.settled(disaggregated)
-        answer = chat.ask(disaggregated, chat.unseen_prompt(words))
+        answer = chat.ask(disaggregated, unseen_prompt(words))
         found = evidence.after_request(disaggregated, before, answer.prompt_tokens)
         sizes.append(found.kv_bytes)
     assert sizes[1] > sizes[0] > 0
@@ -135,7 +136,7 @@ def test_a_second_run_of_the_name_is_refused(disaggregated):
 
 
 def test_a_killed_prefill_engine_never_gives_a_wrong_answer_and_comes_back(disaggregated):
-    prompts = [chat.unseen_prompt(f"question {n}") for n in range(3)]
+    prompts = [unseen_prompt(f"question {n}") for n in range(3)]
     right = {prompt: chat.ask(disaggregated, prompt).text for prompt in prompts}
     before = {r.replica_id for r in _replicas(disaggregated, "Prefill")}
     for replica in _replicas(disaggregated, "Prefill"):
@@ -164,7 +165,7 @@ def test_a_killed_prefill_engine_never_gives_a_wrong_answer_and_comes_back(disag
         back = bool(running) and not before & {r.replica_id for r in running}
         time.sleep(2)
     assert back, f"prefill did not come back within {COMES_BACK_SECONDS} s"
-    fresh = chat.unseen_prompt()
+    fresh = unseen_prompt()
     counters = evidence.settled(disaggregated)
     answer = chat.ask(disaggregated, fresh)
     found = evidence.after_request(disaggregated, counters, answer.prompt_tokens)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("pydantic", "rich", "yaml", "httpx", "jsonschema", "pyhelm3", "openai", "psutil")
+HEAVY = (
+    *("pydantic", "rich", "yaml", "httpx", "jsonschema", "pyhelm3", "openai", "psutil"),
+    *("kubernetes", "websocket"),
+)
 VALUES = Path(__file__).parents[2] / "values"
 
 
@@ -35,7 +38,7 @@ def test_help_loads_no_heavy_module() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-    for verb in ("render", "lint", "local"):
+    for verb in ("render", "lint", "local", "status", "doctor"):
         assert verb in done.stdout
 
 
@@ -71,6 +74,8 @@ def test_lint_tells_findings_with_code_1() -> None:
         (["render", "--release", "Not_A_Name"], "release name"),
         (["render", "--set-json", "a={"], "Helm cannot use"),
         (["render", "--no-such-option"], "--no-such-option"),
+        (["status", "--kubeconfig", "no-such-kubeconfig"], "no-such-kubeconfig"),
+        (["doctor", "--kubeconfig", "no-such-kubeconfig"], "--kubeconfig"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

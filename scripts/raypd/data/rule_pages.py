@@ -59,9 +59,10 @@ def _index(rules: list[dict[str, Any]]) -> str:
     lines = [
         _NOTE,
         "",
-        "# What `raypd lint` and the chart report",
+        "# What raypd and the chart report",
         "",
-        "An error would fail on the cluster; a warning misleads or will stop working.",
+        "An error fails on the cluster; a warning misleads or will stop working. RPD1 to RPD5 are found",
+        "offline, by `raypd lint` and the chart, RPD6 on a live cluster.",
     ]
     family = None
     for rule in rules:

@@ -361,6 +361,17 @@ def token_auth_version(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def cluster_upgrade_strategy(subject: Subject) -> Iterator[Finding]:
+    if mapping(subject.cluster.get("upgradeStrategy")).get("type") is not None:
+        yield error(
+            "RPD228",
+            f"{CLUSTER}.upgradeStrategy",
+            "The strategy of a RayCluster that stands alone. The operator refuses the cluster that it "
+            "makes of it, so that the RayService never gets past initializing.",
+            "`spec.upgradeStrategy`, the RayService's own.",
+        )
+
+
 def head_service_name(subject: Subject) -> Iterator[Finding]:
     service = mapping(subject.head.spec.get("headService"))
     if mapping(service.get("metadata")).get("name"):
@@ -603,6 +614,7 @@ CHECKS: list[Check] = [
     v2_restart_policy,
     autoscaler_idle_timeout,
     token_auth_version,
+    cluster_upgrade_strategy,
     head_service_name,
     upgrade_type,
     deletion_delay,

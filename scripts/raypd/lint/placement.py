@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from raypd.lint.subject import Check, Engine, Group, Subject, error, mapping, number, warning, whole
+from raypd.lint.subject import (
+    Check,
+    Engine,
+    Group,
+    Subject,
+    error,
+    ingress_options,
+    mapping,
+    number,
+    warning,
+    whole,
+)
 from raypd.report import Finding
 from raypd.schema import nearest_key
 
@@ -109,7 +120,7 @@ def ingress_fits(subject: Subject) -> Iterator[Finding]:
     for path, application in subject.applications:
         if not subject.engines or _direct_streaming(subject):
             continue
-        options = mapping(mapping(application.get("args")).get("ingress_deployment_config"))
+        options = ingress_options(application)
         cpus = number(mapping(options.get("ray_actor_options")).get("num_cpus", 1))
         scaling = mapping(options.get("autoscaling_config"))
         count = whole(options.get("num_replicas"), whole(scaling.get("min_replicas"), 1))

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from raypd.lint.subject import (
+    INGRESS,
     SERVE_CONFIG,
     Check,
     Engine,
     Subject,
+    deployment_name,
     error,
     mapping,
     sequence,
@@ -130,6 +132,26 @@ def applications_differ(subject: Subject) -> Iterator[Finding]:
             seen[str(value)] = path
 
 
+def deployments_exist(subject: Subject) -> Iterator[Finding]:
+    for path, application in subject.applications:
+        engines = [e for e in subject.engines if e.path.startswith(f"{path}.")]
+        known = [deployment_name(engine.role, engine.config) for engine in engines]
+        if not known:
+            continue  # made by something else than Ray Serve LLM
+        known.append(INGRESS)
+        for i, deployment in enumerate(map(mapping, sequence(application.get("deployments")))):
+            name = str(deployment.get("name"))
+            if name not in known:
+                yield error(
+                    "RPD313",
+                    f"{path}.deployments[{i}].name",
+                    f"The application has no deployment `{name}`, and Ray Serve refuses the whole "
+                    "config.",
+                    f"One of {', '.join(f'`{name}`' for name in known)}: Ray Serve LLM makes them of "
+                    "the model id, with `--` for `/` and `_` for `.`.",
+                )
+
+
 def replicas_or_autoscaling(subject: Subject) -> Iterator[Finding]:
     for path, options in _deployments(subject):
         count = options.get("num_replicas")
@@ -163,7 +185,7 @@ def autoscaling_bounds(subject: Subject) -> Iterator[Finding]:
 def no_placement_in_deployment(subject: Subject) -> Iterator[Finding]:
     for engine in subject.engines:
         for key in ("placement_group_bundles", "placement_group_strategy"):
-            if key in engine.deployment:
+            if key in mapping(engine.config.get("deployment_config")):
                 yield error(
                     "RPD316",
                     f"{engine.path}.deployment_config.{key}",
@@ -351,6 +373,7 @@ CHECKS: list[Check] = [
     builder_known,
     host_and_port,
     applications_differ,
+    deployments_exist,
     replicas_or_autoscaling,
     autoscaling_bounds,
     no_placement_in_deployment,
@@ -405,7 +428,7 @@ def _hardware(engine: Engine) -> str | None:
 def _deployments(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     """(path, options) of every deployment that the serve config shapes."""
     for engine in subject.engines:
-        yield f"{engine.path}.deployment_config", engine.deployment
+        yield f"{engine.path}.deployment_config", mapping(engine.config.get("deployment_config"))
     for path, application in subject.applications:
         ingress = mapping(mapping(application.get("args")).get("ingress_deployment_config"))
         yield f"{path}.args.ingress_deployment_config", ingress

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,8 @@ from raypd.report import Finding
 
 CLUSTER = "spec.rayClusterConfig"
 SERVE_CONFIG = "spec.serveConfigV2"
+_CLASSES = {"prefill": "Prefill", "decode": "Decode"}  # in the names of deployments
+INGRESS = "OpenAiIngress"  # the name of Ray Serve LLM's ingress
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -40,6 +42,22 @@ def number(value: Any) -> float:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
 
 
+def overridden(options: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """A deployment's options with those that the application's `deployments` give instead."""
+    either = ("num_replicas", "autoscaling_config")
+    kept = {} if not any(key in overrides for key in either) else dict.fromkeys(either)
+    return {**{k: v for k, v in options.items() if k not in kept}, **overrides}
+
+
+def deployment_name(role: str, config: dict[str, Any]) -> str:
+    """The name that an LLMConfig's deployment gets (Ray 2.58, core/server/builder.py); `role` as in
+    an Engine."""
+    loading = mapping(config.get("model_loading_config"))
+    made = str(loading.get("model_id", "")).replace("/", "--").replace(".", "_")
+    written = mapping(config.get("deployment_config")).get("name", made)
+    return f"{_CLASSES.get(role, 'LLMServer')}:{written}"
+
+
 def quantity(value: Any) -> float:
     """A Kubernetes CPU or device count ("500m", "2", 4) as a number; 0 where there is none."""
     text = str(value if value is not None else 0)
@@ -56,6 +74,7 @@ class Engine:
     role: str
     path: str
     config: dict[str, Any]
+    overrides: dict[str, Any] = field(default_factory=dict)
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -75,7 +94,9 @@ class Engine:
 
     @property
     def deployment(self) -> dict[str, Any]:
-        return mapping(self.config.get("deployment_config"))
+        """Options of the deployment as Ray Serve takes them: a number of replicas in the overrides
+        ends an autoscaling, and an autoscaling the number."""
+        return overridden(mapping(self.config.get("deployment_config")), self.overrides)
 
     @property
     def devices(self) -> int:
@@ -206,6 +227,20 @@ class Group:
         return count * hosts, max(count, most) * hosts
 
 
+def overrides_of(application: dict[str, Any], name: str) -> dict[str, Any]:
+    """What the application's `deployments` say of the deployment of that name."""
+    for entry in map(mapping, sequence(application.get("deployments"))):
+        if entry.get("name") == name:
+            return entry
+    return {}
+
+
+def ingress_options(application: dict[str, Any]) -> dict[str, Any]:
+    """Options of the application's ingress, overrides included."""
+    options = mapping(mapping(application.get("args")).get("ingress_deployment_config"))
+    return overridden(options, overrides_of(application, INGRESS))
+
+
 def parse_resources(written: Any) -> dict[str, float] | None:
     """rayStartParams.resources: a JSON mapping inside quotes for the shell. None if it is not one."""
     if written is None:
@@ -281,12 +316,17 @@ class Subject:
         found: list[Engine] = []
         for path, application in self.applications:
             arguments = mapping(application.get("args"))
-            for role in ("prefill", "decode"):
-                if isinstance(config := arguments.get(f"{role}_config"), dict):
-                    found.append(Engine(role, f"{path}.args.{role}_config", config))
-            for i, config in enumerate(sequence(arguments.get("llm_configs"))):
+            written = [
+                (role, f"{role}_config", arguments.get(f"{role}_config"))
+                for role in ("prefill", "decode")
+            ] + [
+                (f"engine[{i}]", f"llm_configs[{i}]", config)
+                for i, config in enumerate(sequence(arguments.get("llm_configs")))
+            ]
+            for role, key, config in written:
                 if isinstance(config, dict):
-                    found.append(Engine(f"engine[{i}]", f"{path}.args.llm_configs[{i}]", config))
+                    overrides = overrides_of(application, deployment_name(role, config))
+                    found.append(Engine(role, f"{path}.args.{key}", config, overrides))
         return found
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from dataclasses import dataclass
 
 from openai import APIConnectionError, APIStatusError, OpenAI
@@ -37,11 +36,6 @@ def client(state: State) -> OpenAI:
         max_retries=0,
         http_client=web.client(),
     )
-
-
-def unseen_prompt(words: str = "Tell me what prefill and decode do. " * 12) -> str:
-    """A prompt that no cache has seen: it begins with a random number."""
-    return f"{uuid.uuid4().hex}. {words}"
 
 
 def ask(state: State, prompt: str, max_tokens: int = 24, stream: bool = False) -> Answer:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from raypd.options import Chart, Format, Output, Set, SetString, repeatable
 
 app = typer.Typer(
     name="local",
@@ -17,28 +18,11 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """Form of what a verb prints."""
-
-    human = "human"
-    json = "json"
-
-
-def _repeatable(*names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, default_factory=list, show_default=False)
-
-
 Values = Annotated[
-    list[Path], _repeatable("--values", "-f", help="Values on top of values/local-cpu.yaml.")
-]
-Set = Annotated[list[str], _repeatable("--set", help="path=value, as Helm takes it.")]
-SetString = Annotated[list[str], _repeatable("--set-string", help="path=value, kept a string.")]
-Chart = Annotated[
-    Path | None, typer.Option("--chart", help="Chart folder or .tgz; default: this checkout's.")
+    list[Path], repeatable("--values", "-f", help="Values on top of values/local-cpu.yaml.")
 ]
 Name = Annotated[str, typer.Option("--name", help="Name of the run; several can be up.")]
 Wait = Annotated[int, typer.Option("--wait", min=10, help="Seconds to wait until it serves.")]
-Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or JSON for programs.")]
 
 
 @app.command()

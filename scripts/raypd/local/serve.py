@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from raypd import engine_log
 from raypd.local.plan import HOST
 from raypd.local.state import State
 from raypd.local.web import client
@@ -119,38 +119,12 @@ def first_error(now: Standing, folder: Path) -> str | None:
     ]
     if now.status == "DEPLOY_FAILED" or failed:
         words = "\n".join(failed) or now.message
-        return engine_error(folder) or _last_exception(words)
+        return engine_error(folder) or engine_log.last_exception(words)
     return None
 
 
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Invalid\w*|NotFound\w*): .+")
-# vLLM's own log line: "(EngineCore pid=123) ERROR 12-01 22:00:02 [core.py:99] ...", where processes
-# that have no name yet leave the first part out.
-_ENGINE_LINE = re.compile(
-    r"^(?:\((?:EngineCore|Worker)[^)]*\) )?ERROR ([\d-]+ [\d:]+) \[[^\]]*\] (.*)"
-)
-
-
 def engine_error(folder: Path) -> str | None:
-    """The earliest exception that an engine's processes wrote to their logs, and which log it was.
-
-    The replica only says that its engine has died ("see root cause above"); the root cause is in
-    the logs of the engine's processes.
-    """
-    found = [
-        (line[1], line[2], log)
-        for log in sorted(folder.glob("ray/*/session_2*/logs/worker-*.*"))
-        for line in map(_ENGINE_LINE.match, log.read_text(errors="replace").splitlines())
-        if line and _EXCEPTION.match(line[2])
-    ]
-    if not found:
-        return None
-    _, error, log = min(found, key=lambda entry: entry[0])
-    return f"{error}\n(from {log})"
-
-
-def _last_exception(message: str) -> str:
-    """The end of a traceback from its exception on; without one, the whole message."""
-    lines = message.strip().splitlines()
-    starts = [n for n, line in enumerate(lines) if _EXCEPTION.match(line)]
-    return "\n".join(lines[starts[-1] :] if starts else lines)
+    """The earliest exception that an engine's processes wrote to their logs, and which log it was."""
+    logs = sorted(folder.glob("ray/*/session_2*/logs/worker-*.*"))
+    found = engine_log.first_error((str(log), log.read_text(errors="replace")) for log in logs)
+    return f"{found[0]}\n(from {found[1]})" if found else None

@@ -17,6 +17,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from raypd.evidence import unseen_prompt
 from raypd.local import chat, cluster, evidence, serve, source, state
 from raypd.local.plan import Plan, plan
 from raypd.local.state import State
@@ -152,11 +153,11 @@ def run_quickstart(
             with stages.stage("Reading the counters before"):
                 before = evidence.settled(run)
             with stages.stage("Chat request"):
-                answer = chat.ask(run, chat.unseen_prompt())
+                answer = chat.ask(run, unseen_prompt())
             with stages.stage("Reading the counters after"):
                 found = evidence.after_request(run, before, answer.prompt_tokens)
             with stages.stage("Streamed chat request"):
-                streamed = chat.ask(run, chat.unseen_prompt(), stream=True)
+                streamed = chat.ask(run, unseen_prompt(), stream=True)
             replicas = placed(run, serve.standing(run), cluster.node_names(run))
         except RenderRefused as refused:
             return _print_refusal(refused, output)

@@ -32,6 +32,13 @@ def test_no_autoscaler_without_being_asked(render):
     assert [g["replicas"] for g in cluster["workerGroupSpecs"]] == [1, 1]
 
 
+def test_groups_are_written_as_kuberay_writes_them_back(render):
+    """Else the list would be KubeRay's, and a server-side apply would stop at the conflict;
+    tests/cluster/test_upgrade.py does one."""
+    groups = render.rayservice()["rayClusterConfig"]["workerGroupSpecs"]
+    assert [group["scaleStrategy"] for group in groups] == [{}, {}]
+
+
 def test_gcs_fault_tolerance(render):
     values = {
         "gcsFaultTolerance": {

@@ -130,8 +130,8 @@ def test_replicas_or_autoscaling_per_role(render):
         "prefill": {"replicas": 3},
         "decode": {"autoscaling": {"enabled": True, "minReplicas": 2, "maxReplicas": 5}},
     }
-    args = render.serve_args(values)
-    prefill, decode = (args[f"{r}_config"]["deployment_config"] for r in ROLES)
+    deployments = {d["name"]: d for d in render.serve_application(values)["deployments"]}
+    prefill, decode = (deployments[f"{r.capitalize()}:qwen3_5-9b"] for r in ROLES)
     assert prefill["num_replicas"] == 3 and "autoscaling_config" not in prefill
     assert "num_replicas" not in decode
     assert (
@@ -173,7 +173,8 @@ def test_multinode_spreads_one_replica_over_pods(render):
         "engine": {"replicas": 2, "parallelism": {"pipeline": 2, "nodes": 2}},
     }
     (config,) = render.serve_args(values)["llm_configs"]
-    assert config["deployment_config"]["num_replicas"] == 2
+    deployments = {d["name"]: d for d in render.serve_application(values)["deployments"]}
+    assert deployments["LLMServer:qwen3_5-9b"]["num_replicas"] == 2
     assert config["placement_group_config"]["strategy"] == "PACK"
     group = render.groups(values)["engine"]
     assert group["replicas"] == 4
@@ -182,7 +183,28 @@ def test_multinode_spreads_one_replica_over_pods(render):
 
 def test_endpoint_settings_arrive(render):
     values = {"endpoint": {"replicas": 2, "maxOngoingRequests": 1000}}
-    assert render.serve_args(values)["ingress_deployment_config"] == {
+    assert render.serve_application(values)["deployments"][0] == {
+        "name": "OpenAiIngress",
         "num_replicas": 2,
         "max_ongoing_requests": 1000,
     }
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"prefill": {"replicas": 5}},
+        {"decode": {"maxOngoingRequests": 7}},
+        {"endpoint": {"replicas": 3, "maxOngoingRequests": 9}},
+    ],
+)
+def test_numbers_that_change_while_it_runs_leave_the_engines_arguments_alone(render, values):
+    """Ray Serve starts every engine anew when anything in `args` differs."""
+    assert render.serve_args(values) == render.serve_args()
+    assert render.serve_application(values) != render.serve_application()
+
+
+def test_deployments_have_the_names_that_ray_serve_llm_makes(render):
+    values = {"model": {"id": "org/Model-1.5"}}
+    names = [d["name"] for d in render.serve_application(values)["deployments"]]
+    assert names == ["OpenAiIngress", "Prefill:org--Model-1_5", "Decode:org--Model-1_5"]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cluster import target
 from cluster.devcluster import lifecycle, state
 from raypd.report import UsageError
 
@@ -20,7 +21,9 @@ def up(name: Name = "dev") -> None:
     """Makes the cluster, or leaves it when it is up, and says how to use it."""
     begin = time.monotonic()
     cluster = lifecycle.up(name, lambda text: print(f"{time.monotonic() - begin:5.1f} s  {text}"))
+    values = target.fit(cluster)
     print(f"{time.monotonic() - begin:5.1f} s  up\nexport KUBECONFIG={cluster.kubeconfig}")
+    print(f"What lets the chart's values files run on it: --values {values}")
 
 
 @app.command()

@@ -19,21 +19,28 @@ from pathlib import Path
 from typing import Any
 
 from cluster.devcluster import binaries
+from raypd import local
 from raypd.toolchain import cpu_python
 from raypd.toolchain.cache import once
 from raypd.toolchain.process import run
+from raypd.toolchain.programs import pins
 
 REPOSITORY = "devcluster.local"
 USER = 1000  # the chart's default user of Ray's pods
 # bash and wget: KubeRay's probes. g++ and openssl: vLLM has torch compile small functions even when
 # eager (and precompile a header under a hash that openssl computes), and stops where it cannot.
-# procps: Ray. python3: `helm test` runs without the mounted environment. The rest are libraries of
-# Python's and vLLM's extension modules.
+# procps: Ray. python3: `helm test` runs without the mounted environment. redis-server: keeps the state
+# of Ray's head. The rest are libraries of Python's and vLLM's extension modules.
 SYSTEM = (
-    *("bash", "wget", "procps", "g++", "openssl", "python3", "libgomp1", "libnuma1"),
+    *("bash", "wget", "procps", "g++", "openssl", "python3", "redis-server"),
+    *("libgomp1", "libnuma1"),
     *("libbz2-1.0", "libexpat1", "libffi8", "liblzma5", "libreadline8", "libsqlite3-0", "libssl3"),
     "zlib1g",
 )
+# What the Pythons of a local run find on their path; pods have it here. NIXL's progress thread, which
+# otherwise keeps a whole core busy for each engine, rests in it.
+INSIDE = Path(local.__file__).with_name("inside")
+INSIDE_MOUNT = "/opt/raypd/inside"
 LEFT_OUT = (
     "var/cache/apt",
     "var/lib/apt/lists",
@@ -66,7 +73,8 @@ def pause() -> Image:
 
 def operator() -> Image:
     config = {"Entrypoint": ["/manager"], "User": "65532"}
-    return _of_one_file("kuberay-operator", binaries.operator(), "manager", config)
+    version = pins()["kuberay"]["version"]  # in the tag, as in those of KubeRay's own images
+    return _of_one_file("kuberay-operator", binaries.operator(), "manager", config, f"{version}-")
 
 
 def runtime() -> Image:
@@ -94,25 +102,47 @@ def runtime() -> Image:
     return _image("runtime", layer, {"Env": [f"PATH={path}", "LANG=C.UTF-8"]})
 
 
-def runtime_mounts() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Volumes and mounts that bring the Python environment, and the Python that it was made of,
-    into a pod at the same paths as here."""
+def runtime_pod() -> dict[str, Any]:
+    """What a role of the chart's values needs to run in the image: volumes and mounts that bring the
+    Python environment, and the Python that it was made of, into a pod at the same paths as here; and
+    the environment variable for `INSIDE`."""
     python = cpu_python()
-    folders = {"cpu-runtime": python.parents[1]}
-    base = python.resolve().parents[1]
+    environment, base = python.parents[1], python.resolve().parents[1]
+    # Copied into the cache, which nodes see: the checkout may lie where a node has its own folders.
+    inside = once(f"devcluster/inside-{_hash_of(INSIDE)}", "Copying", _copy_inside)
+    folders = {"cpu-runtime": (environment, environment), "inside": (inside, INSIDE_MOUNT)}
     if base != Path("/usr"):  # the image has that one
-        folders["python"] = base
-    volumes = [
-        {"name": name, "hostPath": {"path": str(path), "type": "Directory"}}
-        for name, path in folders.items()
-    ]
-    mounts = [
-        {"name": name, "mountPath": str(path), "readOnly": True} for name, path in folders.items()
-    ]
-    return volumes, mounts
+        folders["python"] = (base, base)
+    return {
+        "volumes": [
+            {"name": name, "hostPath": {"path": str(path), "type": "Directory"}}
+            for name, (path, _) in folders.items()
+        ],
+        "volumeMounts": [
+            {"name": name, "mountPath": str(mount), "readOnly": True}
+            for name, (_, mount) in folders.items()
+        ],
+        "env": {"PYTHONPATH": INSIDE_MOUNT},
+    }
 
 
-def _of_one_file(name: str, file: Path, inside: str, config: dict[str, Any]) -> Image:
+def _copy_inside(folder: Path) -> None:
+    shutil.copytree(INSIDE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)  # Ray's user reads it
+
+
+def _hash_of(folder: Path) -> str:
+    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.suffix != ".pyc")
+    content = hashlib.sha256()
+    for file in files:
+        content.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def _of_one_file(
+    name: str, file: Path, inside: str, config: dict[str, Any], tag: str = ""
+) -> Image:
     key = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
     def make(layer: Path) -> None:
@@ -123,13 +153,13 @@ def _of_one_file(name: str, file: Path, inside: str, config: dict[str, Any]) -> 
                 tar.addfile(entry, content)
 
     layer = once(f"devcluster/images/{name}-{key}.layer.tar", f"Making the image {name}", make)
-    return _image(name, layer, config)
+    return _image(name, layer, config, tag)
 
 
-def _image(name: str, layer: Path, config: dict[str, Any]) -> Image:
-    """A docker-archive of one layer; the tag is a hash of what is inside."""
+def _image(name: str, layer: Path, config: dict[str, Any], tag: str = "") -> Image:
+    """A docker-archive of one layer; its tag, after `tag`, is a hash of what is inside."""
     inside = json.dumps([layer.name, config], sort_keys=True).encode()
-    reference = f"{REPOSITORY}/{name}:{hashlib.sha256(inside).hexdigest()[:12]}"
+    reference = f"{REPOSITORY}/{name}:{tag}{hashlib.sha256(inside).hexdigest()[:12]}"
 
     def make(archive: Path) -> None:
         with layer.open("rb") as content:

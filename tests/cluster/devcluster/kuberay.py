@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -19,10 +20,8 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
 
 def install(api: Api, image: Image) -> None:
     """Applies all; `running` tells when the operator is at work."""
+    install_crds(api)
     config = kuberay_module() / "config"
-    for file in sorted((config / "crd" / "bases").glob("*.yaml")):
-        group, plural = file.stem.split("_")
-        api.apply(f"{CRDS}/{plural}.{group}", file.read_bytes())
     api.apply(
         f"/api/v1/namespaces/{NAMESPACE}",
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
@@ -37,6 +36,22 @@ def install(api: Api, image: Image) -> None:
     binding["subjects"][0]["namespace"] = NAMESPACE
     api.apply(f"{RBAC}/clusterrolebindings/{NAME}", binding)
     api.apply(DEPLOYMENT, _deployment(config / "manager" / "manager.yaml", image))
+
+
+def install_crds(api: Api, folder: Path | None = None) -> None:
+    """Applies the CRDs in `folder`, whose files are named GROUP_PLURAL.yaml; by default KubeRay's."""
+    for file in sorted((folder or kuberay_module() / "config" / "crd" / "bases").glob("*_*.yaml")):
+        group, plural = file.stem.split("_")
+        api.apply(f"{CRDS}/{plural}.{group}", file.read_bytes())
+
+
+def served(api: Api) -> bool:
+    """Whether the API server answers for the CRDs, which takes it a moment."""
+    try:
+        api.get("/apis/ray.io/v1/rayservices")
+    except RuntimeError:
+        return False
+    return True
 
 
 def running(api: Api) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -47,12 +48,8 @@ def up(name: str = "dev", say: Say = lambda text: None) -> State:
     cpu_python()
     wanted = [images.pause(), images.operator(), images.runtime()]
     store.filled(wanted)
-    down(name)
-    cluster = _allot(name)
-    with _ended_on_failure(cluster):
+    with begun(name) as cluster:
         _build(cluster, wanted, say)
-        cluster.complete = True
-        cluster.save()
     return cluster
 
 
@@ -87,6 +84,32 @@ def daemons(cluster: State) -> Iterator[tuple[str, str, bool]]:
             yield host.name, daemon, cluster.process() is not None and host.alive(daemon)
 
 
+def restart_api_server(cluster: State, seconds_down: float) -> None:
+    """Stops the API server, and starts it again after a while; returns when it is ready."""
+    hub = machines(cluster)[CONTROL_PLANE]
+    hub.stop("kube-apiserver")  # a second one beside it could not have its port
+    time.sleep(seconds_down)
+    hub.start_again("kube-apiserver")
+    api = api_of(cluster)
+    wait("the API server's start", api.ready, 90, lambda: hub.demand("kube-apiserver"))
+
+
+def stop_kubelet(cluster: State, name: str) -> None:
+    """Stops a node's kubelet, whose containers go on, and returns when the node is taken for lost."""
+    machines(cluster)[name].stop("kubelet")
+    api = api_of(cluster)
+    wait(f"the loss of node {name}", lambda: not _ready(api, name), 120)
+
+
+def start_kubelet_again(cluster: State, name: str) -> None:
+    """Returns when the node is ready, with its devices."""
+    host, api = machines(cluster)[name], api_of(cluster)
+    (node,) = (n for n in nodes_of(Addresses(cluster.second)) if n.name == name)
+    host.start_again("kubelet")
+    _wait_for_node(api, host, node)
+    hardware.advertise_devices(api, node)
+
+
 def api_of(cluster: State) -> Api:
     """The API as the administrator."""
     keys = cluster.folder / "pki"
@@ -94,9 +117,22 @@ def api_of(cluster: State) -> Api:
     return Api(url, keys / "ca.crt", keys / "kubeconfig.crt", keys / "kubeconfig.key")
 
 
-def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
+@contextmanager
+def begun(name: str) -> Iterator[State]:
+    """A new cluster's record, for the body to build it; complete when the body is through, and
+    everything is taken away again when the body fails or is interrupted."""
+    down(name)
+    cluster = _allot(name)
+    with _ended_on_failure(cluster):
+        yield cluster
+        cluster.complete = True
+        cluster.save()
+
+
+def start_control_plane(cluster: State) -> tuple[Machine, Authority]:
+    """The control plane's machine, wired to this host, with its four daemons started in it, and the
+    authority that signs for the cluster."""
     addresses = Addresses(cluster.second)
-    layout = nodes_of(addresses)
     hub = machine.create(CONTROL_PLANE, cluster.folder / CONTROL_PLANE)
     cluster.holder, cluster.started = hub.holder.pid, hub.holder.create_time()
     cluster.machines[CONTROL_PLANE] = hub.pid
@@ -107,6 +143,20 @@ def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
         cluster.kubeconfig, control_plane.server(addresses), "admin", ["system:masters"]
     )
     control_plane.start(hub, addresses, authority)
+    return hub, authority
+
+
+def await_api(cluster: State, hub: Machine) -> Api:
+    """The API as the administrator, once it answers."""
+    api = api_of(cluster)
+    wait("the API server's start", api.ready, 90, lambda: _demand(hub, control_plane.DAEMONS))
+    return api
+
+
+def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
+    addresses = Addresses(cluster.second)
+    layout = nodes_of(addresses)
+    hub, authority = start_control_plane(cluster)
     say("control plane started")
 
     hosts = {}
@@ -120,8 +170,7 @@ def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
         nodes.start_containerd(hosts[node.name], node, store.filled(wanted), wanted[0].name)
     say("nodes wired")
 
-    api = api_of(cluster)
-    wait("the API server's start", api.ready, 90, lambda: _demand(hub, control_plane.DAEMONS))
+    api = await_api(cluster, hub)
     say("API server ready")
     dns.start(hub, addresses, authority)
     for node in layout:
@@ -141,14 +190,20 @@ def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
 
 
 def _wait_for_node(api: Api, host: Machine, node: Node) -> None:
-    def ready() -> bool:
-        try:
-            conditions = api.get(f"/api/v1/nodes/{node.name}")["status"].get("conditions", [])
-        except RuntimeError:  # not registered yet
-            return False
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    wait(
+        f"node {node.name}",
+        lambda: _ready(api, node.name),
+        90,
+        lambda: _demand(host, ("containerd", "kubelet")),
+    )
 
-    wait(f"node {node.name}", ready, 90, lambda: _demand(host, ("containerd", "kubelet")))
+
+def _ready(api: Api, node: str) -> bool:
+    try:
+        conditions = api.get(f"/api/v1/nodes/{node}")["status"].get("conditions", [])
+    except RuntimeError:  # not registered yet
+        return False
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _demand(host: Machine, names: tuple[str, ...]) -> None:

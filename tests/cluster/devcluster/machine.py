@@ -7,6 +7,7 @@ interfaces and iptables rules.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -45,16 +46,19 @@ class Machine:
         return execute([*self._enter, *map(str, command)], stdin=stdin)
 
     def start(self, daemon: str, *command: str | Path) -> None:
-        """Starts a daemon, which logs to logs/DAEMON.log; its pid is kept for `stop`."""
+        """Starts a daemon, which logs to logs/DAEMON.log; its pid is kept for `stop`, its command for
+        `start_again`."""
+        words = [str(word) for word in command]
         log, pid_file = self.log(daemon), self._pid_file(daemon)
         log.parent.mkdir(parents=True, exist_ok=True)
         pid_file.parent.mkdir(parents=True, exist_ok=True)
         pid_file.unlink(missing_ok=True)
+        self._command_file(daemon).write_text(json.dumps(words))
         # setsid forks, so that process 1 becomes the daemon's parent and nothing stays on the host.
         shell = ["setsid", "--fork", "sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pid_file)]
         with log.open("ab") as output:
             subprocess.run(
-                [*self._enter, *shell, *map(str, command)],
+                [*self._enter, *shell, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -62,6 +66,10 @@ class Machine:
             )
         while not self._daemon_pid(daemon):
             time.sleep(0.01)
+
+    def start_again(self, daemon: str) -> None:
+        """Starts a daemon that was stopped as it was started before."""
+        self.start(daemon, *json.loads(self._command_file(daemon).read_text()))
 
     def stop(self, daemon: str, signal: str = "TERM", patience: float = 30) -> None:
         """Ends one daemon and waits until it is gone; killed when it takes longer than `patience`."""
@@ -96,6 +104,9 @@ class Machine:
 
     def _pid_file(self, daemon: str) -> Path:
         return self.folder / "pids" / f"{daemon}.pid"
+
+    def _command_file(self, daemon: str) -> Path:
+        return self._pid_file(daemon).with_suffix(".json")
 
     def _daemon_pid(self, daemon: str) -> str:
         with suppress(FileNotFoundError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +13,7 @@ import pytest
 from raypd import data
 from raypd.lint.contract import contract_for
 from raypd.toolchain.cache import cache_dir, once
-from raypd.toolchain.wheels import lock_key
+from raypd.toolchain.runtime import cpu_name
 
 FOLDER = Path(data.__file__).parent / "contracts"
 PINNED = contract_for("2.58.0")
@@ -56,8 +55,7 @@ def test_the_contracts_are_what_the_packages_say() -> None:
     """What is extracted depends on the script and the runtime alone, so it is kept for both: reading
     Ray and vLLM takes half a minute.
     """
-    runtime = f"cpu-{lock_key('cpu')}-py{sys.version_info.major}{sys.version_info.minor}"
-    python = cache_dir() / runtime / "bin" / "python"
+    python = cache_dir() / cpu_name() / "bin" / "python"
     if not python.exists():
         pytest.skip(f"no CPU runtime at {python}; `raypd local up` makes it")
     script = Path(data.__file__).parent / "extract.py"
@@ -66,7 +64,9 @@ def test_the_contracts_are_what_the_packages_say() -> None:
         subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
 
     digest = hashlib.sha256(script.read_bytes()).hexdigest()[:16]
-    folder = once(f"contracts-{runtime}-{digest}", "Reading the contracts of Ray and vLLM", extract)
+    folder = once(
+        f"contracts-{cpu_name()}-{digest}", "Reading the contracts of Ray and vLLM", extract
+    )
     extracted = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
     written = {path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
     assert extracted == written

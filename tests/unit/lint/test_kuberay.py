@@ -172,6 +172,11 @@ BROKEN: list[tuple[str, str, Break]] = [
         ),
     ),
     (
+        "RPD228",
+        "spec.rayClusterConfig.upgradeStrategy",
+        lambda s: s.put("cluster:upgradeStrategy", {"type": "None"}),
+    ),
+    (
         "RPD229",
         "spec.rayClusterConfig.headGroupSpec.headService.metadata.name",
         lambda s: s.put("head:headService", {"metadata": {"name": "mine"}}),
@@ -266,6 +271,30 @@ BROKEN: list[tuple[str, str, Break]] = [
 ]
 
 
+KEPT: list[tuple[str, Break]] = [
+    ("RPD201", lambda s: s.put("rayservice:metadata|name", "a" * 47)),
+    ("RPD203", lambda s: s.put("rayservice:metadata|annotations", {kuberay.TIMEOUT: "1h30m"})),
+    ("RPD203", lambda s: s.put("rayservice:metadata|annotations", {kuberay.TIMEOUT: "1800"})),
+    ("RPD208", lambda s: s.put("group0:labels", {"example.org/role": "prefill-1"})),
+    ("RPD210", lambda s: autoscaling(s).put("group0:maxReplicas", ABSENT)),
+    ("RPD214", lambda s: autoscaling(s, "v2").put("group0:idleTimeoutSeconds", 60)),
+    ("RPD222", lambda s: s.put("group0:suspend", True)),
+    ("RPD225", lambda s: autoscaling(s, "v2").put("head:template|spec|restartPolicy", "Never")),
+    ("RPD227", lambda s: s.put("cluster:authOptions", {"mode": "token"})),
+    ("RPD232", incremental),
+    ("RPD233", incremental),
+    ("RPD234", lambda s: incremental(s, maxSurgePercent=ABSENT)),
+    ("RPD235", incremental),
+    ("RPD236", incremental),
+    ("RPD237", incremental),
+    (
+        "RPD238",
+        lambda s: s.put("group0:template|spec|containers|0|image", "ray:serve-llm-cuda"),
+    ),
+    ("RPD246", lambda s: s.put("rayservice:spec|upgradeStrategy|type", "None")),
+]
+
+
 def test_the_sample_keeps_every_rule() -> None:
     assert Sample().report().findings == []
 
@@ -277,31 +306,7 @@ def test_a_broken_rule_is_found_at_its_place(code: str, path: str, break_: Break
     assert path in [finding.path for finding in sample.findings(code)]
 
 
-@pytest.mark.parametrize(
-    ("code", "keep"),
-    [
-        ("RPD201", lambda s: s.put("rayservice:metadata|name", "a" * 47)),
-        ("RPD203", lambda s: s.put("rayservice:metadata|annotations", {kuberay.TIMEOUT: "1h30m"})),
-        ("RPD203", lambda s: s.put("rayservice:metadata|annotations", {kuberay.TIMEOUT: "1800"})),
-        ("RPD208", lambda s: s.put("group0:labels", {"example.org/role": "prefill-1"})),
-        ("RPD210", lambda s: autoscaling(s).put("group0:maxReplicas", ABSENT)),
-        ("RPD214", lambda s: autoscaling(s, "v2").put("group0:idleTimeoutSeconds", 60)),
-        ("RPD222", lambda s: s.put("group0:suspend", True)),
-        ("RPD225", lambda s: autoscaling(s, "v2").put("head:template|spec|restartPolicy", "Never")),
-        ("RPD227", lambda s: s.put("cluster:authOptions", {"mode": "token"})),
-        ("RPD232", incremental),
-        ("RPD233", incremental),
-        ("RPD234", lambda s: incremental(s, maxSurgePercent=ABSENT)),
-        ("RPD235", incremental),
-        ("RPD236", incremental),
-        ("RPD237", incremental),
-        (
-            "RPD238",
-            lambda s: s.put("group0:template|spec|containers|0|image", "ray:serve-llm-cuda"),
-        ),
-        ("RPD246", lambda s: s.put("rayservice:spec|upgradeStrategy|type", "None")),
-    ],
-)
+@pytest.mark.parametrize(("code", "keep"), KEPT)
 def test_a_rule_is_kept_at_its_edge(code: str, keep: Break) -> None:
     sample = Sample()
     keep(sample)

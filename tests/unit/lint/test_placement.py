@@ -87,6 +87,23 @@ def test_a_replicas_own_cpu_comes_on_top_of_its_bundle() -> None:
     assert [finding.code for finding in sample.findings()] == ["RPD374"]
 
 
+@pytest.mark.parametrize(
+    ("deployment", "codes"),
+    [
+        ({"name": "Decode:MODEL", "num_replicas": 3}, ["RPD375"]),
+        ({"name": "Decode:MODEL", "num_replicas": 1}, []),
+        ({"name": "Decode:MODEL", "autoscaling_config": {"max_replicas": 3}}, ["RPD377"]),
+        ({"name": "OpenAiIngress", "num_replicas": 100}, ["RPD376"]),
+    ],
+)
+def test_numbers_of_replicas_in_the_applications_deployments_count(deployment, codes) -> None:
+    sample = Sample()
+    model = sample.decode["model_loading_config"]["model_id"].replace(".", "_")
+    named = {**deployment, "name": deployment["name"].replace("MODEL", model)}
+    sample.put("application:deployments", [named])
+    assert [finding.code for finding in sample.findings()] == codes
+
+
 def test_an_ingress_without_cpu_needs_no_room() -> None:
     sample = Sample().put(f"group0:{CPU}", "2").put(f"group1:{CPU}", "2")
     sample.put("args:ingress_deployment_config|ray_actor_options", {"num_cpus": 0})

@@ -143,6 +143,11 @@ BROKEN: list[tuple[str, str, Break]] = [
         ),
     ),
     (
+        "RPD313",
+        f"{APP}.deployments[0].name",
+        lambda s: s.put("application:deployments", [{"name": "Decoder:tiny", "num_replicas": 2}]),
+    ),
+    (
         "RPD314",
         f"{DECODE}.deployment_config.num_replicas",
         lambda s: s.put("decode:deployment_config|autoscaling_config", {"max_replicas": 2}),
@@ -242,6 +247,14 @@ def test_a_broken_rule_is_found_at_its_place(code: str, path: str, break_: Break
         ("RPD301", aggregated),
         ("RPD310", lambda s: s.put("application:import_path", "my.module:app")),
         ("RPD310", lambda s: s.put("application:import_path", "ray.serve.llm.build_pd_openai_app")),
+        (
+            "RPD313",
+            lambda s: (
+                s.put("decode:model_loading_config|model_id", "org/m-1.5")
+                .put("prefill:model_loading_config|model_id", "org/m-1.5")
+                .put("application:deployments", [{"name": "Decode:org--m-1_5", "num_replicas": 2}])
+            ),
+        ),
         (
             "RPD314",
             lambda s: s.put("decode:deployment_config|num_replicas", "auto").put(

@@ -1,26 +1,61 @@
 {{/*
 The serve config: what Ray Serve is told to run. Built as data and printed by toYaml, never pasted
 together as text. What both roles must agree on comes from the model block alone.
+
+Numbers that change while the service runs stand in `deployments`, by the names that the application gives
+them: Ray Serve takes those over in place. It builds an application anew, and starts every engine again,
+when anything in `args` differs (Ray 2.58, serve/_private/deploy_utils.py, get_app_code_version).
 */}}
 {{- define "ray-pd-llm.serveConfig" -}}
-{{- $args := dict -}}
-{{- if eq .Values.topology.mode "disaggregated" -}}
-  {{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
-    {{- $_ := set $args (printf "%s_config" .) (include "ray-pd-llm.llmConfig" (dict "root" $ "name" .) | fromYaml) -}}
-  {{- end -}}
-{{- else -}}
-  {{- $_ := set $args "llm_configs" (list (include "ray-pd-llm.llmConfig" (dict "root" . "name" "engine") | fromYaml)) -}}
-{{- end -}}
-{{- $_ := set $args "ingress_deployment_config" (dict
+{{- $args := dict "ingress_deployment_config" (dict "num_replicas" 1) -}}
+{{- $deployments := list (dict
+  "name" "OpenAiIngress"
   "num_replicas" .Values.endpoint.replicas
   "max_ongoing_requests" .Values.endpoint.maxOngoingRequests
 ) -}}
+{{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
+  {{- $scope := dict "root" $ "name" . -}}
+  {{- $config := include "ray-pd-llm.llmConfig" $scope | fromYaml -}}
+  {{- if eq $.Values.topology.mode "disaggregated" -}}
+    {{- $_ := set $args (printf "%s_config" .) $config -}}
+  {{- else -}}
+    {{- $_ := set $args "llm_configs" (list $config) -}}
+  {{- end -}}
+  {{- $deployments = append $deployments (include "ray-pd-llm.deployment" $scope | fromYaml) -}}
+{{- end -}}
 {{- dict "applications" (list (dict
   "name" "llm"
   "route_prefix" .Values.endpoint.routePrefix
   "import_path" (eq .Values.topology.mode "disaggregated" | ternary "ray.serve.llm:build_pd_openai_app" "ray.serve.llm:build_openai_app")
   "args" $args
+  "deployments" $deployments
 )) | toYaml -}}
+{{- end -}}
+
+{{/*
+What may change of one role's deployment in place, as YAML: (dict "root" $ "name" "prefill").
+The name is made by Ray (Ray 2.58, llm/_internal/serve/core/server/builder.py).
+*/}}
+{{- define "ray-pd-llm.deployment" -}}
+{{- $role := index .root.Values .name -}}
+{{- $facts := include "ray-pd-llm.role" . | fromJson -}}
+{{- $class := get (dict "prefill" "Prefill" "decode" "Decode" "engine" "LLMServer") .name -}}
+{{- $deployment := dict
+  "name" (printf "%s:%s" $class (.root.Values.model.id | replace "/" "--" | replace "." "_"))
+  "max_ongoing_requests" $role.maxOngoingRequests
+-}}
+{{- if $facts.autoscaling -}}
+  {{- $_ := set $deployment "autoscaling_config" (dict
+    "min_replicas" $role.autoscaling.minReplicas
+    "max_replicas" $role.autoscaling.maxReplicas
+    "target_ongoing_requests" $role.autoscaling.targetOngoingRequests
+    "upscale_delay_s" $role.autoscaling.upscaleDelaySeconds
+    "downscale_delay_s" $role.autoscaling.downscaleDelaySeconds
+  ) -}}
+{{- else -}}
+  {{- $_ := set $deployment "num_replicas" $role.replicas -}}
+{{- end -}}
+{{- toYaml $deployment -}}
 {{- end -}}
 
 {{/* One role's LLMConfig as YAML: (dict "root" $ "name" "prefill"). */}}
@@ -33,18 +68,8 @@ together as text. What both roles must agree on comes from the model block alone
 {{- $bundle := dict "CPU" 1 .name 1 -}}
 {{- if eq $values.runtime.device "cuda" -}}{{- $_ := set $bundle "GPU" 1 -}}{{- end -}}
 
-{{- $deployment := dict "max_ongoing_requests" $role.maxOngoingRequests -}}
-{{- if $facts.autoscaling -}}
-  {{- $_ := set $deployment "autoscaling_config" (dict
-    "min_replicas" $role.autoscaling.minReplicas
-    "max_replicas" $role.autoscaling.maxReplicas
-    "target_ongoing_requests" $role.autoscaling.targetOngoingRequests
-    "upscale_delay_s" $role.autoscaling.upscaleDelaySeconds
-    "downscale_delay_s" $role.autoscaling.downscaleDelaySeconds
-  ) -}}
-{{- else -}}
-  {{- $_ := set $deployment "num_replicas" $role.replicas -}}
-{{- end -}}
+{{- /* Without a number Ray Serve LLM scales by itself. */ -}}
+{{- $deployment := $facts.autoscaling | ternary dict (dict "num_replicas" 1) -}}
 
 {{- $config := dict
   "model_loading_config" (dict "model_id" $values.model.id "model_source" $values.model.source)

@@ -9,6 +9,9 @@
   {{- end }}
   minReplicas: {{ mul $facts.minReplicas $facts.podsPerReplica }}
   maxReplicas: {{ mul $facts.maxReplicas $facts.podsPerReplica }}
+  {{- /* As KubeRay writes the list back when it adds its finalizer: were it to change it, the list would be
+         KubeRay's, and the next server-side apply, Helm 4's or Argo CD's, would stop at a conflict. */}}
+  scaleStrategy: {}
   rayStartParams:
     {{- include "ray-pd-llm.rayStartParams" $scope | nindent 4 }}
   template:

@@ -1,0 +1,1 @@
+"""What raypd does with a release on a live cluster."""
