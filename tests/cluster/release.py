@@ -118,7 +118,7 @@ class Release:
         groups = self.rayservice()["spec"]["rayClusterConfig"]["workerGroupSpecs"]
         wanted = {group["groupName"]: group["replicas"] for group in groups} | {"head": 1}
         return self.application() == "RUNNING" and all(
-            [_ready(pod) for pod in self.pods(component)] == [True] * count
+            [is_ready(pod) for pod in self.pods(component)] == [True] * count
             for component, count in wanted.items()
         )
 
@@ -214,6 +214,6 @@ class Release:
         )
 
 
-def _ready(pod: client.V1Pod) -> bool:
+def is_ready(pod: client.V1Pod) -> bool:
     conditions = {c.type: c.status for c in pod.status.conditions or []}
     return conditions.get("Ready") == "True" and not pod.metadata.deletion_timestamp

@@ -18,11 +18,12 @@ from cluster.conftest import REFERENCE
 from cluster.devcluster import images, lifecycle
 from cluster.faults import Outcome
 from cluster.load import streaming
-from cluster.release import NAMESPACE, Release
+from cluster.release import NAMESPACE, Release, is_ready
 
 COMES_BACK_SECONDS = 600  # on a small and busy machine; half of the faults start an engine anew
 IN_A_ROW = 6  # right answers that show that the service is back
 BEFORE_SECONDS = 8
+REDIS_SECONDS = 60
 API_SERVER_DOWN_SECONDS = 10
 ENGINE = "^VLLM::EngineCore"
 pytestmark = pytest.mark.timeout(3 * COMES_BACK_SECONDS + 300)
@@ -72,6 +73,10 @@ def with_redis(release: Release, tmp_path_factory: pytest.TempPathFactory) -> It
     utils.create_from_yaml(
         release.target.core.api_client, yaml_objects=list(yaml.safe_load_all(text))
     )
+    core = release.target.core
+    release.wait(
+        "Redis", lambda: is_ready(core.read_namespaced_pod("redis", NAMESPACE)), REDIS_SECONDS
+    )
     values = tmp_path_factory.mktemp("values") / "redis.yaml"
     address = f"redis.{NAMESPACE}.svc:6379"
     fault_tolerance = {
@@ -83,7 +88,6 @@ def with_redis(release: Release, tmp_path_factory: pytest.TempPathFactory) -> It
     release.serve(REFERENCE, values)
     yield release
     release.clear()  # first: KubeRay removes what it kept in the Redis
-    core = release.target.core
     core.delete_namespaced_pod("redis", NAMESPACE)
     core.delete_namespaced_service("redis", NAMESPACE)
     core.delete_namespaced_secret("redis", NAMESPACE)

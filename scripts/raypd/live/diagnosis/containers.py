@@ -34,6 +34,11 @@ _NO_PROGRAM = re.compile(
     r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)'
     r"|(?:line \d+: |sh: \d+: )([\w./-]+): (?:command )?not found"
 )
+# Ray's C++ (src/ray/util/logging.cc): "[time C pid thread] file.cc:1: ... Check failed: ... Status not
+# OK: words", and then a stack.
+_FATAL = re.compile(
+    r"^\[[^\]]* C \d+ \d+\] (?:.*Status not OK: |.*Check failed: )?(.+?)\s*$", re.MULTILINE
+)
 # Ray 2.58, _private/node.py: a raylet that is not up within 30 s ends the container, and the next try
 # goes through as a rule, with the image's files in the node's memory.
 _SLOW_START = "The current node timed out during startup"
@@ -234,6 +239,15 @@ def _why_ended(pod: Json, container: Json, last: Json, log: str, snapshot: Snaps
             f"`kubectl -n {snapshot.namespace} logs {{pod}} -c {name} --previous`.",
         )
     said = _last_words(log)
+    if "Failed to connect to Redis" in said:
+        return of_pod(
+            "RPD632",
+            pod,
+            f"Ray's head ends because it cannot reach its Redis (restarts: {times}): {said}",
+            "The Redis of gcsFaultTolerance.redisAddress: whether it runs, its name and port, its "
+            "password, and whether a NetworkPolicy keeps the head from it.",
+            "warning" if times < _TRIES else "error",
+        )
     # The prefetch job downloads the model as an engine would.
     if component_of(pod).startswith(PREFETCH) and (known := explain(log)):
         return of_pod(known.code, pod, f"{known.message} The container: {said}", known.remedy)
@@ -249,7 +263,11 @@ def _why_ended(pod: Json, container: Json, last: Json, log: str, snapshot: Snaps
 
 
 def _last_words(log: str) -> str:
-    """The last exception of a log, or its last lines that say something."""
+    """The last exception of a log, what Ray's own code says when it gives up, or the last lines that
+    say something."""
+    before, trace, _ = log.rpartition("*** StackTrace Information ***")
+    if trace and (fatal := _FATAL.findall(before)):
+        return str(fatal[-1])
     lines = [line for line in log.splitlines() if line.strip()]
     found = engine_log.last_exception("\n".join(lines))
     return found if len(found.splitlines()) < len(lines) else " / ".join(lines[-2:])

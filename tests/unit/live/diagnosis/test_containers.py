@@ -42,6 +42,39 @@ def ended(component="decode", state="waiting", **terminated):
     return made
 
 
+@pytest.mark.parametrize(("restarts", "severity"), [(1, "warning"), (5, "error")])
+def test_a_head_without_its_redis(restarts, severity):
+    """Ray retries a refused connection for a minute, and ends at once without the name's address."""
+    log = (
+        "[2026-12-02 05:37:58,027 C 30378 30378] (ray_init) redis_store_client.cc:129:  An unexpected "
+        "system state has occurred. You have likely discovered a bug in Ray. Check failed: "
+        "primary_context_->Connect(options.ip) Status not OK: RedisError: Failed to resolve DNS for "
+        "redis.nowhere.svc:6379: resolve: Host not found. Failed to connect to Redis.\n"
+        "*** StackTrace Information ***\n/lib/libc.so.6(__libc_start_main+0x85) __libc_start_main\n"
+    )
+    head = ended("head", state="running")
+    head["status"]["containerStatuses"][0]["restartCount"] = restarts
+    name = f"{head['metadata']['name']}/{head['status']['containerStatuses'][0]['name']}"
+    (finding,) = diagnose(
+        snapshot(**LOADING, pods=[head, pod("prefill"), pod("decode")], crash_logs={name: log})
+    )
+    assert (finding.code, finding.severity) == ("RPD632", severity)
+    assert "cannot reach its Redis" in finding.message
+    assert "Failed to resolve DNS for redis.nowhere.svc:6379" in finding.message
+    assert "libc" not in finding.message
+    assert "gcsFaultTolerance.redisAddress" in finding.remedy
+
+
+def test_ray_that_gives_up_is_told_without_its_stack():
+    log = (
+        "[2026-12-02 05:37:58,027 C 7 7] (raylet) node_manager.cc:1: Check failed: disk is full\n"
+        "*** StackTrace Information ***\n/bin/raylet(main+0x1) main\n"
+    )
+    decode = ended()
+    name = f"{decode['metadata']['name']}/ray-worker"
+    assert "(restarts: 4): disk is full" in only(decode, crash_logs={name: log}).message
+
+
 def test_a_secret_that_is_missing():
     words = 'secret "hf-token" not found'
     finding = only(waiting("decode", "CreateContainerConfigError", words))
