@@ -14,6 +14,7 @@ from cluster.release import Release
 from live.checks import ReleaseChecks
 from live.deployed import Deployed
 
+pytestmark = pytest.mark.slow
 VALUES = ROOT / "values" / "g6-qwen3.5-9b-aggregated.yaml"
 
 

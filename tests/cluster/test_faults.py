@@ -109,6 +109,7 @@ def test_the_api_server_restarts(reference, outcomes):
     assert _everything(reference) == before
 
 
+@pytest.mark.slow
 def test_prefills_engine_is_killed(reference, outcomes):
     pod = reference.pod("prefill")
     before = reference.execute(pod, f"pgrep -f {ENGINE}").split()

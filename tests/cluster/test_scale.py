@@ -24,6 +24,7 @@ from cluster.devcluster.state import State
 from cluster.release import NAMESPACE, Release
 from cluster.target import Target
 
+pytestmark = pytest.mark.slow
 NAME = "scale"
 REPLICAS = 100
 ROLES = ("prefill", "decode")

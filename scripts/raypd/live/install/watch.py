@@ -17,13 +17,13 @@ from raypd.live.snapshot import Snapshot
 from raypd.report import Finding
 
 # Findings that go away by themselves as a rule: the operator starts again, a node or a volume comes,
-# other pods end, a registry or a head answers late, an engine gives its place free. They are shown,
-# and end the waiting only with its time.
+# other pods end, a registry or a head answers late, an engine gives its place free. And failed reads of
+# KV, which engines have that run already. They are shown, and end the waiting only with its time.
 HEALS = frozenset(
     [
         "RPD604",
         *("RPD610", "RPD611", "RPD612", "RPD613", "RPD614", "RPD615", "RPD616", "RPD617", "RPD618"),
-        *("RPD622", "RPD636", "RPD641", "RPD643"),
+        *("RPD622", "RPD636", "RPD641", "RPD643", "RPD662", "RPD663"),
     ]
 )
 _LOOKS = 2  # in a row, before an error counts as one that stays, or an upgraded release as serving
