@@ -25,7 +25,7 @@ RAYSERVICE = "llm-ray-pd-llm"
 RAYSERVICES = {"group": "ray.io", "version": "v1", "namespace": NAMESPACE, "plural": "rayservices"}
 SELECTOR = f"app.kubernetes.io/instance={NAME}"
 LOG_LINES = 40
-GONE_SECONDS = 180  # an engine's grace period is 120
+GONE_SECONDS = 300  # an engine's grace period is 120; KubeRay's job that empties a Redis follows
 STARTS_SECONDS = 1200  # for a small and busy machine; a quiet one needs a fraction
 
 

@@ -32,7 +32,7 @@ REDIS = """
 apiVersion: v1
 kind: Secret
 metadata: {name: redis, namespace: inference}
-stringData: {password: PASSWORD}
+stringData: {password: GENERATED}
 ---
 apiVersion: v1
 kind: Pod
@@ -69,7 +69,7 @@ def with_redis(release: Release, tmp_path_factory: pytest.TempPathFactory) -> It
     """The reference deployment with the state of Ray's head in a Redis."""
     if not release.target.simulated:
         pytest.skip("needs an image with redis-server")
-    text = REDIS.replace("IMAGE", images.runtime().name).replace("PASSWORD", secrets.token_hex(8))
+    text = REDIS.replace("IMAGE", images.runtime().name).replace("GENERATED", secrets.token_hex(8))
     utils.create_from_yaml(
         release.target.core.api_client, yaml_objects=list(yaml.safe_load_all(text))
     )

@@ -65,3 +65,41 @@ def test_engines_that_fit_a_pod_are_packed_into_it(taken):
     for name, engines in taken.items():
         wanted = "PACK" if "multinode" in name else "STRICT_PACK"
         assert {strategy for _, _, strategy in engines.values()} == {wanted}
+
+
+# What Ray does when an engine's process starts, what Serve then does, and then what vLLM does. Prints
+# whether Serve's log file is still there.
+LOGGING_PROGRAM = """
+import logging.handlers, sys
+from ray._private.runtime_env.setup_hook import load_and_execute_setup_hook
+
+for hook in sys.argv[1:]:
+    error = load_and_execute_setup_hook(hook)
+    assert error is None, error
+handler = logging.handlers.MemoryHandler(1, target=logging.StreamHandler())
+logging.getLogger("ray.serve").addHandler(handler)
+import vllm.logger
+from vllm.distributed.nixl_utils import NixlWrapper
+print("KEPT" if handler.target else "CLOSED")
+"""
+
+
+def _serves_log_after(*hooks: str) -> str:
+    done = subprocess.run(
+        [cpu_python(), "-c", LOGGING_PROGRAM, *hooks], capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_engines_keep_the_log_that_serve_recovers_them_by():
+    serve_config = render(default_chart(), ValueArguments()).serve_config
+    (application,) = serve_config["applications"]
+    for role in ("prefill", "decode"):
+        variables = application["args"][f"{role}_config"]["runtime_env"]["env_vars"]
+        assert _serves_log_after(*variables.values()) == "KEPT"
+
+
+def test_without_the_hook_the_log_is_closed():
+    """When this fails, the versions in use no longer need `ray-pd-llm.loggingFirst`."""
+    assert _serves_log_after() == "CLOSED"

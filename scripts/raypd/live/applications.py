@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from raypd.live.snapshot import ENGINES, HEAD, Json, Snapshot
+from raypd.live.snapshot import ENGINES, HEAD, Json, Snapshot, ending
 
 FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 # Names of the deployments that hold engines are "<class>:<model id>".
@@ -40,7 +40,7 @@ class Deployment:
     @property
     def role(self) -> str | None:
         """The component whose pods run it: "prefill", "decode", "engine"; None for the ingress."""
-        return _ROLES.get(self.name.partition(":")[0])
+        return role_of(self.name)
 
     @property
     def failed(self) -> bool:
@@ -72,6 +72,30 @@ def applications(snapshot: Snapshot) -> list[Application]:
             for name, application in (snapshot.serve.get("applications") or {}).items()
         ]
     return _seen_by_kuberay(snapshot)
+
+
+def role_of(deployment: str) -> str | None:
+    """The component whose pods run a deployment of that name: "prefill", "decode", "engine"; None for
+    the ingress."""
+    return _ROLES.get(deployment.partition(":")[0])
+
+
+def spare_pods(snapshot: Snapshot, role: str, engines: int) -> list[str] | None:
+    """Names of the role's pods that hold no engine; None while that is not settled, because Serve
+    cannot be asked or has not come down to that number of engines."""
+    if snapshot.serve is None:
+        return None
+    held = [
+        replica.pod
+        for application in applications(snapshot)
+        for deployment in application.deployments
+        if deployment.role == role
+        for replica in deployment.replicas
+    ]
+    if len(held) != engines or "" in held:
+        return None
+    pods = [pod["metadata"]["name"] for pod in snapshot.component(role) if not ending(pod)]
+    return [name for name in pods if name not in held]
 
 
 def _deployment(name: str, written: Json, pods: dict[Any, str]) -> Deployment:

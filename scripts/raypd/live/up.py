@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from rich.console import Console
 from raypd import yaml_text
 from raypd.lint.subject import error, mapping
 from raypd.lint.verb import of_values
+from raypd.live.applications import role_of, spare_pods
 from raypd.live.cluster import Cluster
 from raypd.live.diagnosis import diagnose
 from raypd.live.install import operator, preconditions
 from raypd.live.install.facts import RAY_API, gather
 from raypd.live.install.preconditions import REPAIRED, Case
-from raypd.live.install.upgrade import describe, resize
+from raypd.live.install.upgrade import describe, resize, shrinking
 from raypd.live.install.watch import Verdict, View, Watch, view
 from raypd.live.interrupt import INTERRUPTED, Interrupted, Interrupts
 from raypd.live.progress import endpoint
@@ -36,6 +38,7 @@ _ERR = Console(stderr=True, soft_wrap=True)
 _LOOK_SECONDS = 3.0  # between two looks
 _SILENT_SECONDS = 120.0  # for which the API server may be away, as in its own upgrade
 _OPERATOR_SECONDS = 300.0  # for the operator's start, its image included
+_SHRINK_SECONDS = 180.0  # for engines to finish their requests and end
 _TRIES = 3  # of a write that someone else's write got ahead of
 
 
@@ -140,6 +143,7 @@ class Up:
                     self.say(f"  {line}")
             with interrupts.held():
                 self._install(case)
+            self._shrink(case)
             self._watch(case)
         finally:
             self.result.seconds = round(self.now() - begin, 1)
@@ -211,13 +215,39 @@ class Up:
             f"{self.release} revision {result.revision} is installed in namespace {self.namespace}"
         )
 
-    def _resize(self, case: Case) -> None:
-        """Gives the running cluster its new numbers of replicas."""
+    def _shrink(self, case: Case) -> None:
+        """Lets go of pods, once Ray Serve has ended the engines that are too many: which ones is its
+        choice, and the pods of the others stay."""
+        changed = case.change
+        fewer = shrinking(changed) if changed is not None and not changed.new_cluster else {}
+        if not fewer:
+            return
+        wanted = _engines(case.rendered)
+        # Where an engine takes several pods, those without a replica may be part of one.
+        spare: dict[str, list[str]] = {g: [] for g, pods in fewer.items() if wanted.get(g) != pods}
+        self.say(f"Ray Serve ends the engines that are too many of {', '.join(fewer)}")
+        begin = self.now()
+        while len(spare) < len(fewer) and self.now() - begin < _SHRINK_SECONDS:
+            with suppress(UsageError):  # the API server may be away for a while
+                snapshot = take(self.cluster, self.release, self.namespace)
+                for group in fewer.keys() - spare.keys():
+                    found = spare_pods(snapshot, group, wanted[group])
+                    if found is not None:
+                        spare[group] = found
+            if len(spare) < len(fewer):
+                self.pause(_LOOK_SECONDS)
+        for group in fewer.keys() - spare.keys():
+            self.say(f"Which pods of {group} hold no engine cannot be seen; KubeRay chooses")
+            spare[group] = []
+        self._resize(case, spare)
+
+    def _resize(self, case: Case, spare: dict[str, list[str]] | None = None) -> None:
+        """Gives the running cluster its new numbers of replicas; `spare` as in `resize`."""
         metadata = (case.facts.raycluster or {})["metadata"]
         path = f"/apis/{RAY_API}/namespaces/{self.namespace}/rayclusters/{metadata['name']}"
         config = mapping(mapping(case.rendered.rayservice["spec"]).get("rayClusterConfig"))
         for attempt in range(1, _TRIES + 1):
-            manifest = resize(config, self.cluster.get(path))
+            manifest = resize(config, self.cluster.get(path), spare)
             try:
                 if manifest is not None:
                     self.cluster.apply(manifest)
@@ -279,6 +309,17 @@ class Up:
     def command(self, verb: str) -> str:
         """A verb of raypd for this release, as a person types it."""
         return f"raypd {verb} --release {self.release} -n {self.namespace}{self.where}"
+
+
+def _engines(rendered: Rendered) -> dict[str, int]:
+    """Role -> number of engines that the serve config asks for, of the roles that do not scale by
+    themselves."""
+    return {
+        role: deployment["num_replicas"]
+        for application in rendered.serve_config["applications"]
+        for deployment in application["deployments"]
+        if (role := role_of(deployment["name"])) and "num_replicas" in deployment
+    }
 
 
 def _tell(work: Up, output: Output) -> int:

@@ -154,6 +154,17 @@ def test_heterogeneous_roles(render):
         assert groups[role]["rayStartParams"]["resources"] == f'"{{\\"{role}\\": {devices}}}"'
 
 
+def test_logging_is_set_up_before_serve_opens_its_log(render):
+    """By what the engine imports: NIXL in the roles that move KV, and else vLLM alone."""
+    hook = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
+    args = render.serve_args()
+    for role in ROLES:
+        named = args[f"{role}_config"]["runtime_env"]["env_vars"][hook]
+        assert named.startswith("vllm.distributed.nixl_utils.")
+    (config,) = render.serve_args(AGGREGATED)["llm_configs"]
+    assert config["runtime_env"]["env_vars"][hook].startswith("vllm.logger.")
+
+
 def test_aggregated_has_one_role_and_moves_nothing(render):
     args = render.serve_args(AGGREGATED)
     (config,) = args["llm_configs"]

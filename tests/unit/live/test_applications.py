@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raypd.live.applications import applications
+from raypd.live.applications import applications, spare_pods
 from unit.live.sample import EPOCH, NAMES, WORKERS, deployment, rayservice, serve, snapshot
 
 
@@ -58,3 +58,18 @@ def test_kuberays_view_of_the_cluster_that_is_being_made():
     (part,) = application.deployments
     assert (part.name, part.status, part.message) == ("Decode:x", "UPDATING", "m")
     assert (part.target, part.replicas) == (None, [])
+
+
+def test_spare_pods_are_those_without_an_engine_once_serve_has_settled():
+    look = snapshot()
+    assert spare_pods(look, "prefill", 1) == []
+    assert spare_pods(look, "prefill", 0) is None
+    empty = deployment("prefill")
+    empty["replicas"] = []
+    look = snapshot(serve=serve("RUNNING", prefill=empty))
+    assert spare_pods(look, "prefill", 0) == [NAMES["prefill"]]
+    assert spare_pods(look, "decode", 1) == []
+    homeless = deployment("prefill", "UPDATING", state="STARTING")
+    homeless["replicas"][0].update(node_ip=None)
+    assert spare_pods(snapshot(serve=serve("RUNNING", prefill=homeless)), "prefill", 1) is None
+    assert spare_pods(snapshot(serve=None), "prefill", 0) is None

@@ -223,6 +223,51 @@ def test_replicas_reach_the_cluster_that_runs(world: World, capsys: Any) -> None
     assert manifest["spec"]["workerGroupSpecs"][0]["replicas"] == 2
 
 
+def held(*pods: str) -> Snapshot:
+    """A look at two prefill pods, with an engine in each of the given ones."""
+    document = snapshots.serve("RUNNING")
+    addresses = {"llm-a": "10.0.0.1", "llm-b": "10.0.0.2"}
+    document["applications"]["llm"]["deployments"]["Prefill:qwen3.5-9b"]["replicas"] = [
+        {"replica_id": name, "state": "RUNNING", "node_ip": addresses[name], "start_time_s": 0.0}
+        for name in pods
+    ]
+    made = [snapshots.pod(role) for role in ("head", "prefill", "prefill", "decode")]
+    for pod, (name, address) in zip(made[1:3], addresses.items(), strict=True):
+        pod["metadata"]["name"] = name
+        pod["status"]["podIP"] = address
+    return snapshots.running(pods=made, serve=document)
+
+
+@pytest.mark.parametrize(("kept", "goes"), [("llm-a", "llm-b"), ("llm-b", "llm-a")])
+def test_a_pod_goes_when_serve_has_chosen_which_engine_ends(
+    world: World, capsys: Any, kept: str, goes: str
+) -> None:
+    upgrade_of(world, "prefill.replicas=2")
+    world.looks = [
+        held("llm-a", "llm-b"),
+        UsageError("the API server is away"),
+        held(kept),
+        RUNNING,
+    ]
+    code, result, said = call(capsys)
+    assert (code, result["findings"]) == (0, [])
+    (manifest,) = world.cluster.applied
+    prefill = manifest["spec"]["workerGroupSpecs"][0]
+    assert (prefill["replicas"], prefill["scaleStrategy"]) == (1, {"workersToDelete": [goes]})
+    assert "too many of prefill" in said
+
+
+def test_where_serve_cannot_be_asked_kuberay_chooses_the_pod(world: World, capsys: Any) -> None:
+    upgrade_of(world, "prefill.replicas=2")
+    world.looks = [snapshots.running(serve=None)]
+    _, _, said = call(capsys, timeout=1)
+    (manifest,) = world.cluster.applied
+    prefill = manifest["spec"]["workerGroupSpecs"][0]
+    assert (prefill["replicas"], prefill["scaleStrategy"]) == (1, {})
+    assert "KubeRay chooses" in said
+    assert world.time >= up._SHRINK_SECONDS
+
+
 def test_a_write_that_came_too_late_is_tried_again(
     world: World, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,20 +142,36 @@ def _pods(change: Change, name: str, namespace: str) -> str:
     )
 
 
-def resize(config: Json, cluster: Json) -> Json | None:
+def shrinking(change: Change) -> dict[str, int]:
+    """Worker groups that lose pods, with the number of pods that they keep."""
+    return {
+        r.group: r.after
+        for r in change.resized
+        if r.key == "replicas" and r.before is not None and r.after < r.before
+    }
+
+
+def resize(config: Json, cluster: Json, spare: dict[str, list[str]] | None = None) -> Json | None:
     """The manifest to apply, server-side, so that a RayCluster has the numbers of replicas of a
     RayService's rayClusterConfig; None when it has them.
 
+    A group that loses pods keeps its numbers until `spare` has it, with the names of pods that hold
+    no engine: KubeRay deletes the pods that it is given the names of, and otherwise any.
     The list of groups is atomic, so it is given whole, as it is in the cluster but for the numbers.
     """
+    spare = spare or {}
     running = mapping(cluster.get("spec"))
-    changes = {(r.group, r.key): r.after for r in _resized(config, running)}
+    resized = _resized(config, running)
+    waiting = shrinking(Change(resized=resized)).keys() - spare.keys()
+    changes = {(r.group, r.key): r.after for r in resized if r.group not in waiting}
     if not changes:
         return None
-    groups = [
-        {**group, **{key: n for (name, key), n in changes.items() if name == group["groupName"]}}
-        for group in sequence(running.get("workerGroupSpecs"))
-    ]
+    groups = []
+    for group in sequence(running.get("workerGroupSpecs")):
+        numbers = {key: n for (name, key), n in changes.items() if name == group["groupName"]}
+        if numbers and spare.get(group["groupName"]):
+            numbers["scaleStrategy"] = {"workersToDelete": spare[group["groupName"]]}
+        groups.append({**group, **numbers})
     metadata = cluster["metadata"]
     return {
         "apiVersion": "ray.io/v1",

@@ -119,6 +119,25 @@ def test_the_numbers_are_written_into_the_groups_that_are_there() -> None:
     assert resize(config, {**cluster, "spec": manifest["spec"]}) is None
 
 
+def test_a_group_loses_the_pods_that_hold_no_engine_and_not_before_they_are_known() -> None:
+    cluster = running(paper.rendered("prefill.replicas=4"))
+    config = paper.rendered("prefill.replicas=2", "decode.replicas=3").rayservice["spec"][
+        "rayClusterConfig"
+    ]
+    first = resize(config, cluster)
+    assert first is not None
+    prefill, decode = first["spec"]["workerGroupSpecs"]
+    assert (prefill["replicas"], decode["replicas"]) == (4, 3)
+    cluster["spec"] = first["spec"]
+    then = resize(config, cluster, {"prefill": ["p3", "p1"]})
+    assert then is not None
+    prefill = then["spec"]["workerGroupSpecs"][0]
+    assert [prefill[key] for key in ("replicas", "minReplicas", "maxReplicas")] == [2, 2, 2]
+    assert prefill["scaleStrategy"] == {"workersToDelete": ["p3", "p1"]}
+    cluster["spec"] = then["spec"]
+    assert resize(config, cluster) is None
+
+
 def test_replicas_are_the_autoscalers_where_it_runs() -> None:
     scaled = ("decode.autoscaling.enabled=true", "decode.autoscaling.maxReplicas=4")
     cluster = running(paper.rendered("decode.autoscaling.enabled=true"))
