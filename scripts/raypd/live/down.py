@@ -27,6 +27,7 @@ _ERR = Console(stderr=True, soft_wrap=True)
 _PAUSE = 2.0  # seconds between two looks
 _GRACE = 30  # seconds that Kubernetes gives a pod that names none
 _KEEP = "helm.sh/resource-policy"
+_IN_THE_END = ("PersistentVolumeClaim", "ServiceAccount")  # deleted by name, if at all
 _INSTANCE = "app.kubernetes.io/instance"
 _REDIS_CLEANUP = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
@@ -58,11 +59,13 @@ class Left:
 
 @dataclass(frozen=True)
 class Plan:
-    """Lines that say what goes and what stays; `claims` are names of the PVCs to delete in the end."""
+    """Lines that say what goes and what stays; `claims` are names of the PVCs to delete in the end,
+    `accounts` of the ServiceAccounts that Helm leaves for KubeRay's last Job."""
 
     deleted: list[str]
     kept: list[str]
     claims: list[str]
+    accounts: list[str] = field(default_factory=list)
 
 
 def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool) -> Plan:
@@ -80,17 +83,19 @@ def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool)
     ]
     gone = {_name(m) for m in by_helm if m.get("kind") == "PersistentVolumeClaim"}
     claims = [_name(claim) for claim in left.claims if _name(claim) not in gone]
+    accounts = [_name(m) for m in manifests if _is_kept(m) and m.get("kind") == "ServiceAccount"]
+    deleted += [f"ServiceAccount {name}, when KubeRay has emptied the Redis" for name in accounts]
     kept = []
     if delete_claims:
         deleted += [f"PersistentVolumeClaim {name}, with all that it holds" for name in claims]
     else:
         kept += [f"PersistentVolumeClaim {name} (--delete-claims deletes it)" for name in claims]
     for manifest in manifests:
-        if _is_kept(manifest) and manifest.get("kind") != "PersistentVolumeClaim":
+        if _is_kept(manifest) and manifest.get("kind") not in _IN_THE_END:
             kept.append(f"{_line(str(manifest.get('kind')), manifest)}, which asks to be kept")
     kept += [f"{path} on the nodes: {what}" for path, what in _host_paths(manifests).items()]
     kept.append(f"namespace {namespace}, KubeRay's operator and its CRDs")
-    return Plan(deleted, kept, claims if delete_claims else [])
+    return Plan(deleted, kept, claims if delete_claims else [], accounts)
 
 
 def stuck(left: Left, now: float) -> list[Finding]:
@@ -308,6 +313,8 @@ class Down:
             self.helm.uninstall(self.release, self.namespace)
             self.say(f"Helm has uninstalled {self.release}")
             left = self._wait(begin)
+            for name in planned.accounts if not left.going else []:
+                self.cluster.delete(f"{self._inside()}/serviceaccounts/{name}")
             for name in planned.claims:  # last, because a claim in use would only wait
                 self.cluster.delete(f"{self._inside()}/persistentvolumeclaims/{name}")
             claims = self._wait_for_claims(planned.claims, begin)

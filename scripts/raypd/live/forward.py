@@ -42,9 +42,9 @@ _LARGEST_FRAME = 64 * 1024
 def forward(
     cluster: Cluster, namespace: str, pod: str, port: int, seconds: float = SECONDS
 ) -> Iterator[httpx.Client]:
-    """A client whose relative URLs go to `port` of `pod`; its connections end with the context.
+    """A client whose relative URLs go to `port` of `pod`.
 
-    Connections are made at the first request. That raises UsageError when the API server does not
+    Each request makes a connection. That raises UsageError when the API server does not
     let the user forward ports or knows no such pod, and httpx.ConnectError when it cannot be
     reached or nothing listens on the port. `seconds` bounds each wait, not a whole request; give
     a request its own `timeout` where an answer takes longer.
@@ -60,7 +60,9 @@ class _Transport(httpx.BaseTransport):
     """httpx on a httpcore pool with a network of its own, which httpx's transports do not take."""
 
     def __init__(self, network: httpcore.NetworkBackend) -> None:
-        self._pool = httpcore.ConnectionPool(network_backend=network)
+        # Each request has a connection of its own: NIXL's exporter ends them after an answer without
+        # saying so, and a request that comes just before that would be lost.
+        self._pool = httpcore.ConnectionPool(network_backend=network, max_keepalive_connections=0)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         with _httpx_errors():

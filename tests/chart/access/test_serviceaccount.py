@@ -28,3 +28,13 @@ def test_the_default_one(render):
 
 def test_no_pod_gets_a_token_of_the_api_server(render):
     assert not any(pod["automountServiceAccountToken"] for pod in render.pods().values())
+
+
+def test_it_stays_for_the_job_that_empties_the_redis(render):
+    values = {
+        "gcsFaultTolerance": {"enabled": True, "redisAddress": "redis:6379"},
+        "serviceAccount": {"annotations": {"a": "b"}},
+    }
+    annotations = render.one("ServiceAccount", values)["metadata"]["annotations"]
+    assert annotations == {"a": "b", "helm.sh/resource-policy": "keep"}
+    assert "annotations" not in render.one("ServiceAccount")["metadata"]

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from chart.rendering import CHART
 
 PATHS = (
@@ -94,14 +96,27 @@ def test_prefetch_counts_nodes_where_engines_share_them(render):
     assert max(job["spec"]["completions"] for job in jobs) == 2
 
 
-def test_another_model_is_another_job(render):
-    names = {
-        render.kind("Job", {"cache": {"prefetch": {"enabled": True}}, "model": {"revision": r}})[0][
-            "metadata"
-        ]["name"]
-        for r in ("", "main", "abc")
-    }
-    assert len(names) == 3
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"revision": "abc"}},
+        {"image": {"tag": "other"}},
+        {"prefill": {"replicas": 2}, "decode": {"replicas": 2}},
+        {"cache": {"prefetch": {"resources": {"memory": "8Gi"}}}},
+        {"placement": {"zone": "us-west-2a"}},
+    ],
+)
+def test_another_job_has_another_name(render, change):
+    """What a Job does cannot be changed, so Helm's upgrade would end there."""
+
+    def jobs(values: dict) -> dict[str, dict]:
+        prefetch = {"enabled": True, **values.get("cache", {}).get("prefetch", {})}
+        found = render.kind("Job", {**values, "cache": {"prefetch": prefetch}})
+        return {job["metadata"]["name"]: job["spec"] for job in found}
+
+    before, after = jobs({}), jobs(change)
+    assert jobs({}) == before
+    assert not before.keys() & after.keys()
 
 
 def test_prefetch_pods_are_not_the_engines(render):

@@ -172,6 +172,7 @@ class FakeHelm:
     def __init__(self, cluster: paper.FakeCluster, takes: tuple[str, ...] = ()) -> None:
         self.cluster, self.takes, self.uninstalled = cluster, takes, False
         self.during: Callable[[], None] = lambda: None
+        self.values: tuple[str, ...] = ()
 
     def status(self, release: str, namespace: str) -> str | None:
         return "deployed" if release == "llm" else None
@@ -180,7 +181,7 @@ class FakeHelm:
         return ["llm (inference)", "kuberay-operator (kuberay-system)"]
 
     def manifests(self, release: str, namespace: str) -> list[dict[str, Any]]:
-        return manifests()
+        return manifests(*self.values)
 
     def uninstall(self, release: str, namespace: str) -> None:
         self.uninstalled = True
@@ -259,6 +260,32 @@ def test_the_claim_goes_last_when_told() -> None:
     assert planned.claims == ["llm-cache"]
     doing.go(planned)
     assert (doing.result.gone, cluster.deleted) == (True, [CLAIM])
+
+
+REDIS = ("gcsFaultTolerance.enabled=true", "gcsFaultTolerance.redisAddress=redis:6379")
+ACCOUNT = f"{SPACE}/serviceaccounts/llm-ray-pd-llm"
+
+
+def test_the_account_of_the_job_that_empties_the_redis_goes_after_it() -> None:
+    cluster, clock = there(), Clock()
+    clock.later = {6: lambda: cluster.objects.pop(CLUSTER)}
+    helm = FakeHelm(cluster, (SERVICE, HEAD))
+    helm.values = REDIS
+    doing, _ = work(cluster, helm, clock)
+    planned = doing.look(delete_claims=False)
+    assert any(line.startswith("ServiceAccount llm-ray-pd-llm") for line in planned.deleted)
+    assert not any("ServiceAccount" in line for line in planned.kept)
+    doing.go(planned)
+    assert (doing.result.gone, cluster.deleted) == (True, [ACCOUNT])
+
+
+def test_the_account_stays_while_the_job_may_need_it() -> None:
+    cluster, clock = there(), Clock()
+    helm = FakeHelm(cluster, (SERVICE, HEAD))
+    helm.values = REDIS
+    doing, _ = work(cluster, helm, clock)
+    doing.go(doing.look(delete_claims=False))
+    assert (doing.result.gone, cluster.deleted) == (False, [])
 
 
 def test_a_claim_in_use_is_told() -> None:
