@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from raypd.importer.cli import app as import_app
 from raypd.live.cli import app as live_app
 from raypd.local.cli import app as local_app
 from raypd.options import (
@@ -24,6 +25,9 @@ from raypd.options import (
     Values,
     value_arguments,
 )
+from raypd.plan.cli import app as plan_app
+from raypd.preflight.cli import app as preflight_app
+from raypd.upgrade.cli import app as upgrade_app
 
 app = typer.Typer(
     name="raypd",
@@ -34,6 +38,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(live_app)  # without a name: its verbs are verbs of raypd
+app.add_typer(import_app)
+app.add_typer(plan_app)
+app.add_typer(preflight_app)
+app.add_typer(upgrade_app)
 app.add_typer(local_app, name="local")
 
 
@@ -76,13 +84,19 @@ def lint(
     eksctl: Annotated[
         Path | None, typer.Option("--eksctl", help="Also check this eksctl config against values.")
     ] = None,
+    karpenter: Annotated[
+        Path | None,
+        typer.Option("--karpenter", help="Also check these NodePools and EC2NodeClasses."),
+    ] = None,
     output: Output = Format.human,
 ) -> None:
     """All that can be known offline: what would fail once a GPU is paid for."""
     from raypd.lint.verb import run
 
     arguments = value_arguments(values, set_, set_string, set_file, set_json)
-    raise typer.Exit(run(chart, arguments, release, namespace, manifest, eksctl, output.value))
+    raise typer.Exit(
+        run(chart, arguments, release, namespace, manifest, eksctl, karpenter, output.value)
+    )
 
 
 def _print_version(wanted: bool) -> None:

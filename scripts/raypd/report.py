@@ -71,7 +71,12 @@ class Report(BaseModel):
             # Wrapped here, because rich would fill each line with blanks to the right edge.
             width = max(console.width, 40)
             filled = textwrap.fill(
-                text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False
+                text,
+                width,
+                initial_indent=first,
+                subsequent_indent=rest,
+                break_long_words=False,
+                break_on_hyphens=False,
             )
             console.print(Text(filled, style=style), soft_wrap=True)
 

@@ -13,6 +13,8 @@ from jsonschema.exceptions import ValidationError
 
 from raypd.report import Finding
 
+_FEW = 50  # so many names are still read, and one of them may be the one that was meant
+
 # Last digit of a finding's code by the schema keyword that was broken; 6 is everything else.
 _UNKNOWN_KEY, _TYPE, _MISSING, _CHOICE, _BOUND, _FORM = "123456"
 _DIGITS = {
@@ -148,7 +150,7 @@ def _missing_key(key: str, where: str, schema: dict[str, Any], code: str) -> Fin
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """The remedy for an unknown key: the key that was meant, else all there are."""
+    """The remedy for an unknown key: the key that was meant, else all there are if they are few."""
     known = list(known)
     lowered = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(key).lower(), lowered, n=1, cutoff=0.6)
@@ -156,6 +158,8 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
         return f"`{lowered[near[0]]}`, if that was meant; else take it out."
     if not known:
         return "Take it out: no keys are allowed here."
+    if len(known) > _FEW:
+        return f"Take it out: none of the {len(known)} names that are known here is like it."
     return f"One of {', '.join(f'`{name}`' for name in known)}, or take it out."
 
 
@@ -177,7 +181,7 @@ def _reason(error: ValidationError) -> str:
     wanted = error.validator_value
     match error.validator:
         case "type":
-            return f"{value} is {_type_name(error.instance)}, and {_types(wanted)} is expected."
+            return f"{value} is {_type_name(error.instance)}, and {types_in_words(wanted)} is expected."
         case "enum":
             return f"{value} is none of the values that are allowed."
         case "const":
@@ -204,7 +208,7 @@ def _expected(error: ValidationError) -> str:
     wanted = error.validator_value
     match error.validator:
         case "type":
-            parts = [f"Write {_types(wanted)}."]
+            parts = [f"Write {types_in_words(wanted)}."]
         case "enum":
             parts = [f"One of {', '.join(map(shown, wanted))}."]
         case "const":
@@ -238,12 +242,17 @@ def _alternatives(error: ValidationError) -> list[str]:
     words: list[str] = []
     for part in error.context:
         if part.validator == "type":
-            words.append(_types(part.validator_value))
+            words.append(types_in_words(part.validator_value))
         elif part.validator == "enum":
             words.append(f"one of {', '.join(map(shown, part.validator_value))}")
         elif part.validator == "const":
             words.append(shown(part.validator_value))
     return list(dict.fromkeys(words))
+
+
+def is_within(path: str, outer: str) -> bool:
+    """`path` is `outer` or lies inside it, both as `dotted` writes them."""
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
 _TYPE_NAMES = {
@@ -257,7 +266,8 @@ _TYPE_NAMES = {
 }
 
 
-def _types(types: str | list[str]) -> str:
+def types_in_words(types: str | list[str]) -> str:
+    """JSON Schema's names of types as a person says them: "a whole number or null"."""
     names = [types] if isinstance(types, str) else types
     return " or ".join(_TYPE_NAMES.get(name, name) for name in names)
 

@@ -11,7 +11,7 @@ import pytest
 
 HEAVY = (
     *("pydantic", "rich", "yaml", "httpx", "jsonschema", "pyhelm3", "openai", "psutil"),
-    *("kubernetes", "websocket"),
+    *("kubernetes", "websocket", "matplotlib", "numpy", "boto3", "botocore"),
 )
 VALUES = Path(__file__).parents[2] / "values"
 
@@ -38,7 +38,8 @@ def test_help_loads_no_heavy_module() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-    for verb in ("render", "lint", "local", "status", "doctor"):
+    verbs = ("render", "lint", "import", "plan", "preflight", "upgrade-plan", "local", "status")
+    for verb in (*verbs, "doctor"):
         assert verb in done.stdout
 
 
@@ -71,11 +72,26 @@ def test_lint_tells_findings_with_code_1() -> None:
         (["lint", "--manifest", "no-such.yaml"], "no-such.yaml"),
         (["lint", "--manifest", "x.yaml", "--set", "a=b"], "--manifest"),
         (["lint", "--eksctl", "no-such.yaml"], "no-such.yaml"),
+        (["lint", "--karpenter", "no-such.yaml"], "no-such.yaml"),
+        (["lint", "--manifest", "x.yaml", "--karpenter", "y.yaml"], "--manifest"),
+        (["import"], "FILE"),
+        (["import", "no-such.yaml"], "no-such.yaml"),
+        (["import", "no-such.yaml", "-o", __file__], "--force"),
         (["render", "--release", "Not_A_Name"], "release name"),
         (["render", "--set-json", "a={"], "Helm cannot use"),
         (["render", "--no-such-option"], "--no-such-option"),
+        (["preflight", "--eksctl", "no-such.yaml"], "no-such.yaml"),
+        (["preflight", "--profile", "no-such-profile"], "no-such-profile"),
         (["status", "--kubeconfig", "no-such-kubeconfig"], "no-such-kubeconfig"),
         (["doctor", "--kubeconfig", "no-such-kubeconfig"], "--kubeconfig"),
+        (["plan", "no/such-model"], "config.json"),
+        (["plan", "Qwen/Qwen3-8B", "--instance", "m7i.xlarge"], "m7i.xlarge"),
+        (["plan", "--instance", "g6.8xlarge"], "--instance"),
+        (["plan", "--prices", "no-such.yaml"], "no-such.yaml"),
+        (["plan", "--plot", "picture.txt"], ".png"),
+        (["upgrade-plan", "--from", "no-such-revision"], "no-such-revision"),
+        (["upgrade-plan", "--from-manifest", "no-such.yaml"], "no-such.yaml"),
+        (["upgrade-plan", "--kubeconfig", "no-such-kubeconfig"], "no-such-kubeconfig"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

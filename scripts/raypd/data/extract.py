@@ -51,7 +51,9 @@ def schema_of(annotation: Any) -> Schema:
     return {} if tidied == _UNWRITABLE else tidied
 
 
-# Prose, and what Ray notes for itself beside a field.
+# Prose, and what Ray notes for itself beside a field. That a description begins with "deprecated" is
+# kept as the keyword of that name.
+_DEPRECATED = re.compile(r"\W*deprecated", re.IGNORECASE)
 _LEFT_OUT = (
     "default",
     "deprecated",
@@ -69,6 +71,8 @@ def _tidy(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     kept: Schema = {}
+    if _DEPRECATED.match(str(node.get("description", ""))):
+        kept["deprecated"] = True
     for key, value in node.items():
         if key in _LEFT_OUT:
             continue
@@ -183,6 +187,7 @@ def ray_contract() -> Schema:
             "ray.serve.llm:build_openai_app": "LLMServingArgs",
         },
         "kv_connectors": sorted(BUILTIN_BACKENDS),
+        "environment": _ray_serve_variables(),
         "$defs": _reachable(definitions, ["ServeDeploySchema", "PDServingArgs", "LLMServingArgs"]),
     }
 
@@ -204,14 +209,29 @@ def _experimental_keys() -> list[str]:
     return sorted(keys)
 
 
+def _ray_serve_variables() -> list[str]:
+    """Every variable that Ray Serve and Ray Serve LLM read: they are written as whole words."""
+    import ray.llm
+    import ray.serve
+
+    return sorted(
+        {
+            name
+            for package in (ray.serve, ray.llm)
+            for path in Path(package.__file__).parent.rglob("*.py")
+            for name in re.findall(r"[\"'](RAY_SERVE_\w+)[\"']", path.read_text(encoding="utf-8"))
+        }
+    )
+
+
 def vllm_contract() -> Schema:
     """Arguments of vLLM's engine and front end as `engine_kwargs` takes them, and the connectors'."""
+    # The very classes that Ray hands engine_kwargs to: vLLM moves them between its modules.
+    from ray.llm._internal.serve.engines.vllm.vllm_models import AsyncEngineArgs, FrontendArgs
     from vllm.config import KVTransferConfig
     from vllm.distributed.kv_transfer.kv_connector import factory
     from vllm.distributed.kv_transfer.kv_connector.v1 import nixl
     from vllm.distributed.kv_transfer.kv_connector.v1.nixl import utils
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.entrypoints.openai.cli_args import FrontendArgs
 
     definitions: Schema = {}
     transfer = schema_of(KVTransferConfig)
@@ -239,6 +259,7 @@ def vllm_contract() -> Schema:
             k: list(v) for k, v in sorted(utils._NIXL_SUPPORTED_DEVICE.items())
         },
         "environment": sorted(_environment_variables()),
+        "deprecated_environment": _deprecated_variables(arguments),
         "$defs": _reachable(definitions, ["EngineKwargs", "KVTransferConfig"]),
     }
 
@@ -277,6 +298,22 @@ def _environment_variables() -> list[str]:
     from vllm import envs
 
     return [name for name in envs.environment_variables if name.startswith("VLLM_")]
+
+
+def _deprecated_variables(arguments: Schema) -> Schema:
+    """Variables that vLLM warns of when they are set: until which version it reads them, and the
+    arguments to use instead, as far as its warning names any.
+    """
+    import vllm
+
+    call = re.compile(r'deprecated_env\w*\(\s*"(VLLM_\w+)",\s*"v([\d.]+)",\s*"([^"]*)"')
+    found: Schema = {}
+    for path in sorted(Path(vllm.__file__).parent.rglob("*.py")):
+        for name, until, advice in call.findall(path.read_text(encoding="utf-8")):
+            words = re.findall(r"[\w-]+", advice)
+            names = [word.lstrip("-").replace("-", "_") for word in words]
+            found[name] = {"until": until, "instead": [n for n in names if n in arguments]}
+    return found
 
 
 def _shallow(schema: Schema) -> Schema:

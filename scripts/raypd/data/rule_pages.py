@@ -62,7 +62,9 @@ def _index(rules: list[dict[str, Any]]) -> str:
         "# What raypd and the chart report",
         "",
         "An error fails on the cluster; a warning misleads or will stop working. RPD1 to RPD5 are found",
-        "offline, by `raypd lint` and the chart, RPD6 on a live cluster.",
+        "offline, by `raypd lint` and the chart, RPD6 on a live cluster, RPD70 and RPD71 by the arithmetic",
+        "of `raypd plan`, RPD72 and RPD73 by `raypd upgrade-plan`, RPD8 in the account, the registry, the",
+        "hub and the cluster by `raypd preflight`.",
     ]
     family = None
     for rule in rules:

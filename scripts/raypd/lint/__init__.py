@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from raypd.lint import kuberay, placement, secrets, serve_config, transfer
+from raypd.lint import fabric, kuberay, placement, secrets, serve_config, transfer, versions
 from raypd.lint.contract import contract_for
 from raypd.lint.subject import Check, Subject
 from raypd.render import Rendered
@@ -19,8 +19,9 @@ __all__ = ["FAMILIES", "check"]
 # What a family of checks looks at, as a report says it; {versions} are those of the contract.
 FAMILIES: list[tuple[str, list[Check]]] = [
     ("KubeRay 1.6.2's rules for a RayService", kuberay.CHECKS),
-    ("the serve config against {versions}", serve_config.CHECKS),
+    ("the serve config against {versions}", [*serve_config.CHECKS, *versions.CHECKS]),
     ("KV transfer between the roles", transfer.CHECKS),
+    ("the pods' devices, rights and host folders", fabric.CHECKS),
     ("room for every replica and the ingress in Ray's books", placement.CHECKS),
     ("secrets in clear text", secrets.CHECKS),
 ]
@@ -50,8 +51,17 @@ def check(
         report.checked.append(title.format(versions=contract.versions))
         for function in checks:
             report.findings.extend(function(subject))
+    if not versions.is_default(contract):
+        told = {finding.path for finding in report.findings}
+        findings, compared = versions.differences(subject, told)
+        report.findings += findings
+        report.checked.append(compared)
+        report.not_checked.insert(0, versions.NOT_COMPARED.format(versions=contract.versions))
     if model is None:
         report.not_checked.insert(0, "rules for hybrid models: the model's kind is not known")
+    report.not_checked[:0] = [
+        f"{path}: it is in the file {name} of the image" for path, name in subject.config_files
+    ]
     report.not_checked[:0] = [
         f"the arguments of `{path}`: only Ray Serve LLM's own builders are known"
         for path in serve_config.unknown_builders(subject)

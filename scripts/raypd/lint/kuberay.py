@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from raypd.lint.contract import known_versions
 from raypd.lint.subject import (
     CLUSTER,
     Check,
@@ -495,7 +496,7 @@ def version_known(subject: Subject) -> Iterator[Finding]:
         f"checked against {subject.contract.versions}."
         if version
         else "No rayVersion is given, so KubeRay and the checks must guess.",
-        f"`{subject.contract.ray['source']['ray']}`, with an image of that version.",
+        f"One of {', '.join(known_versions())}, with an image of that version.",
     )
 
 

@@ -77,13 +77,19 @@ def role_resource_of_one_group(subject: Subject) -> Iterator[Finding]:
 
 
 def roles_pinned(subject: Subject) -> Iterator[Finding]:
+    one_group = len(subject.workers) == 1
     for engine in subject.pair or ():
         if not _custom(engine):
             yield warning(
                 "RPD372",
                 f"{engine.path}.placement_group_config",
-                f"Nothing pins the {engine.role} engines to a worker group; where they land is luck.",
-                f"`{engine.role}: 1` in the bundle, announced by the {engine.role} group alone.",
+                f"One worker group serves both roles, so that {engine.role} engines land on any node "
+                "of it, beside the other role too."
+                if one_group
+                else f"Nothing pins the {engine.role} engines to a worker group; where they land is "
+                "luck.",
+                ("A group for each role, and " if one_group else "")
+                + f"`{engine.role}: 1` in the bundle, announced by the {engine.role} group alone.",
             )
 
 
@@ -140,13 +146,23 @@ def ingress_fits(subject: Subject) -> Iterator[Finding]:
 
 
 def head_offers_nothing(subject: Subject) -> Iterator[Finding]:
-    if subject.engines and subject.head.spec and subject.head.cpus:
+    if not (subject.engines and subject.head.spec):
+        return
+    if subject.head.cpus:
         yield warning(
             "RPD378",
             f"{subject.head.path}.rayStartParams.num-cpus",
             f"The head offers {subject.head.cpus:g} CPUs, so Ray Serve puts replicas beside the "
             "cluster's control plane.",
             '"0".',
+        )
+    if subject.head.gpus and subject.workers:
+        yield warning(
+            "RPD378",
+            f"{subject.head.path}.rayStartParams.num-gpus",
+            f"The head offers {subject.head.gpus:g} GPU(s), and an engine that nothing pins lands "
+            "there too.",
+            '"0", and no GPU in the resources of the head\'s container.',
         )
 
 

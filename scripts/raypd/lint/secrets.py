@@ -16,11 +16,21 @@ _HUGGING_FACE = re.compile(r"\b(hf|api_org)_[A-Za-z0-9]{30,}\b")
 _AWS_KEY = re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b")
 _BEARER = re.compile(r"\bBearer\s+[A-Za-z0-9._~+/=-]{16,}|\bsk-[A-Za-z0-9_-]{20,}\b", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_FORMS = (_HUGGING_FACE, _AWS_KEY, _BEARER, _PRIVATE_KEY)
 
 # Names of variables and keys whose value is a secret whatever it looks like.
 _SECRET_NAME = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|SECRET_ACCESS_KEY|PRIVATE_KEY)$", re.IGNORECASE
 )
+# Of keys in manifests and serve configs as well (redisPassword, --api-key), for what is only shown.
+_HIDDEN_NAME = re.compile(
+    r"(token|secret|password|passwd|credentials?|(api|access|private)[_-]?key)$", re.IGNORECASE
+)
+_OPTION = re.compile(
+    r"(?P<option>--?[\w-]*(token|secret|password|key)[= ]+)\S+", re.IGNORECASE
+)  # of a command line
+_IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_HIDDEN = "(hidden)"
 _NO_SECRET = re.compile(r"^(|true|false|none|null|auto)$", re.IGNORECASE)
 _FROM_SECRET = (
     "A Secret, read by `valueFrom.secretKeyRef` (`huggingface.existingSecret` for the hub)."
@@ -52,10 +62,8 @@ def private_key(subject: Subject) -> Iterator[Finding]:
 
 
 def secret_by_name(subject: Subject) -> Iterator[Finding]:
-    patterns = (_HUGGING_FACE, _AWS_KEY, _BEARER, _PRIVATE_KEY)
     for path, name, value in _named_strings(subject):
-        told = any(pattern.search(value) for pattern in patterns)
-        if _SECRET_NAME.search(name) and not _NO_SECRET.match(value) and not told:
+        if is_secret(name, value) and not _looks_secret(value):
             yield error(
                 "RPD505",
                 path,
@@ -64,7 +72,42 @@ def secret_by_name(subject: Subject) -> Iterator[Finding]:
             )
 
 
+def is_secret(name: str, value: str) -> bool:
+    """A string is a secret by its own form, or by the name of the key or variable that holds it."""
+    by_name = bool(_SECRET_NAME.search(name)) and not _NO_SECRET.match(value)
+    return by_name or _looks_secret(value)
+
+
 CHECKS: list[Check] = [hugging_face_token, aws_key, bearer_token, private_key, secret_by_name]
+
+
+def hide(value: Any, name: str = "") -> Any:
+    """A value as it may be shown, under the name that it has: all in it that is a secret, or may be
+    one, is replaced."""
+    if isinstance(value, dict):
+        return {key: hide(inner, _name_of(value, key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        before = ["", *map(str, value)]  # --api-key, and then the key
+        return [hide(hide(inner, name), one) for inner, one in zip(value, before, strict=False)]
+    if not isinstance(value, str) or _NO_SECRET.match(value):
+        return value
+    if _HIDDEN_NAME.search(name) or _looks_secret(value):
+        return _HIDDEN
+    return _OPTION.sub(rf"\g<option>{_HIDDEN}", _IN_URL.sub(_HIDDEN, value))
+
+
+def _looks_secret(value: str) -> bool:
+    return any(pattern.search(value) for pattern in _FORMS)
+
+
+def hide_all(value: Any) -> Any:
+    """A value of which nothing may be shown but that it is there."""
+    return None if value is None else _HIDDEN
+
+
+def _name_of(entry: dict[Any, Any], key: Any) -> str:
+    """An environment entry's value goes by the entry's name."""
+    return str(entry["name"] if key == "value" and "name" in entry else key)
 
 
 def _matches(
@@ -92,9 +135,7 @@ def _named_strings(subject: Subject) -> Iterator[tuple[str, str, str]]:
 def _strings(node: Any, path: str, name: str = "") -> Iterator[tuple[str, str, str]]:
     if isinstance(node, dict):
         for key, value in node.items():
-            # An environment entry's value goes by the entry's name.
-            own = node["name"] if key == "value" and "name" in node else key
-            yield from _strings(value, dotted([key], path), str(own))
+            yield from _strings(value, dotted([key], path), _name_of(node, key))
     elif isinstance(node, list):
         for i, value in enumerate(node):
             yield from _strings(value, f"{path}[{i}]", name)

@@ -7,9 +7,11 @@ rules that the programs check in code (Ray 2.58, ray.llm._internal.serve, and ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from raypd.lint.contract import NAMES, Contract, Part
+from raypd.lint.history import known_elsewhere
 from raypd.lint.subject import (
     INGRESS,
     SERVE_CONFIG,
@@ -24,7 +26,7 @@ from raypd.lint.subject import (
 )
 from raypd.lint.transfer import DEAD_VARIABLES
 from raypd.report import Finding
-from raypd.schema import nearest_key, schema_findings
+from raypd.schema import is_within, nearest_key, schema_findings
 
 FAMILY = "RPD30"
 
@@ -43,28 +45,31 @@ _DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 
 def outer_contract(subject: Subject) -> Iterator[Finding]:
     """Everything outside the applications' arguments."""
-    yield from schema_findings(
-        subject.contract.ray_schema("ServeDeploySchema"),
+    yield from _contract_findings(
+        subject,
+        "ray",
+        lambda contract: contract.ray_schema("ServeDeploySchema"),
         subject.rendered.serve_config,
-        FAMILY,
         SERVE_CONFIG,
     )
 
 
 def builder_contract(subject: Subject) -> Iterator[Finding]:
     """The arguments of each application, by the builder that its import path names."""
+    in_files = [path for path, _ in subject.config_files]
     for path, application in subject.applications:
         builder = _builder(subject, application)
         if builder is None or not isinstance(application.get("args", {}), dict):
             continue
         own_rules = (_RENAMED_EXPERIMENTAL,)
-        for finding in schema_findings(
-            subject.contract.ray_schema(builder),
+        for finding in _contract_findings(
+            subject,
+            "ray",
+            lambda contract, builder=builder: contract.ray_schema(builder),
             mapping(application.get("args")),
-            FAMILY,
             f"{path}.args",
         ):
-            if not finding.path.endswith(own_rules):
+            if not finding.path.endswith(own_rules) and finding.path not in in_files:
                 yield finding
 
 
@@ -72,13 +77,38 @@ def engine_contract(subject: Subject) -> Iterator[Finding]:
     """vLLM's arguments below engine_kwargs, those of kv_transfer_config included."""
     elsewhere = subject.contract.vllm["nixl_extra_config"]  # RPD341 says where they belong
     for engine in subject.engines:
-        for finding in schema_findings(
-            subject.contract.engine_schema(), engine.kwargs, FAMILY, f"{engine.path}.engine_kwargs"
+        for finding in _contract_findings(
+            subject, "vllm", Contract.engine_schema, engine.kwargs, f"{engine.path}.engine_kwargs"
         ):
             inside_transfer = finding.path.startswith(engine.transfer_path)
             key = finding.path.rpartition(".")[2]
             if not (inside_transfer and finding.code == "RPD301" and key in elsewhere):
                 yield finding
+
+
+def _contract_findings(
+    subject: Subject,
+    part: Part,
+    schema_of: Callable[[Contract], dict[str, Any]],
+    value: Any,
+    at: str,
+) -> Iterator[Finding]:
+    """Where `value` breaks a contract; an unknown key or choice with the versions that know it."""
+    broken: dict[str, list[str]] = {}  # by Ray version: the paths that its contract refuses
+
+    def knows(contract: Contract, path: str) -> bool:
+        if contract.ray_version not in broken:
+            findings = schema_findings(schema_of(contract), value, FAMILY, at)
+            broken[contract.ray_version] = [finding.path for finding in findings]
+        return not any(is_within(path, other) for other in broken[contract.ray_version])
+
+    for finding in schema_findings(schema_of(subject.contract), value, FAMILY, at):
+        if finding.code in (f"{FAMILY}1", f"{FAMILY}4"):
+            history = known_elsewhere(
+                subject.contract, part, lambda contract, path=finding.path: knows(contract, path)
+            )
+            finding = finding.model_copy(update={"message": finding.message + history})
+        yield finding
 
 
 def builder_known(subject: Subject) -> Iterator[Finding]:
@@ -91,7 +121,12 @@ def builder_known(subject: Subject) -> Iterator[Finding]:
             yield error(
                 "RPD310",
                 f"{path}.import_path",
-                f"`{written}` is no application builder of Ray Serve LLM.",
+                f"`{written}` is no application builder of Ray Serve LLM."
+                + known_elsewhere(
+                    subject.contract,
+                    "ray",
+                    lambda contract, written=written: written in contract.ray["builders"],
+                ),
                 nearest_key(written, builders),
             )
         elif ":" not in written and "." not in written:
@@ -263,8 +298,9 @@ def accelerator_matches_bundles(subject: Subject) -> Iterator[Finding]:
 
 
 def deprecated_proxy(subject: Subject) -> Iterator[Finding]:
+    known = subject.contract.ray["$defs"]["PDServingArgs"]["properties"]
     for path, application in subject.applications:
-        for key in _DEPRECATED_PROXY:
+        for key in filter(known.__contains__, _DEPRECATED_PROXY):  # unknown since Ray 2.59
             if mapping(application.get("args")).get(key) is not None:
                 yield warning(
                     "RPD322",
@@ -312,18 +348,25 @@ def direct_streaming_has_no_ingress(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def vllm_variables(subject: Subject) -> Iterator[Finding]:
-    known = subject.contract.vllm["environment"]
+def variables_known(subject: Subject) -> Iterator[Finding]:
     for path, env in subject.environments:
         for name in env:
-            if name.startswith("VLLM_") and name not in known and name not in DEAD_VARIABLES:
-                yield warning(
-                    "RPD326",
-                    f"{path}[{name}]",
-                    f"vLLM {subject.contract.vllm['source']['vllm']} knows no such variable and "
-                    "ignores it.",
-                    nearest_key(name, [k for k in known if k[:9] == name[:9]] or known[:0]),
-                )
+            for part, prefix in (("vllm", "VLLM_"), ("ray", "RAY_SERVE_")):
+                known = getattr(subject.contract, part)["environment"]
+                if name.startswith(prefix) and name not in known and name not in DEAD_VARIABLES:
+                    version = f"{NAMES[part]} {subject.contract.version_of(part)}"
+                    history = known_elsewhere(
+                        subject.contract,
+                        part,
+                        lambda c, part=part, name=name: name in getattr(c, part)["environment"],
+                    )
+                    near = [k for k in known if k.startswith(name[: len(prefix) + 4])]
+                    yield warning(
+                        "RPD326",
+                        f"{path}[{name}]",
+                        f"{version} knows no such variable and ignores it.{history}",
+                        nearest_key(name, near),
+                    )
 
 
 def queue_limit(subject: Subject) -> Iterator[Finding]:
@@ -386,7 +429,7 @@ CHECKS: list[Check] = [
     renamed_router_replicas,
     deprecated_autoscaling,
     direct_streaming_has_no_ingress,
-    vllm_variables,
+    variables_known,
     queue_limit,
     models_differ,
     remote_lora_path,
@@ -403,11 +446,7 @@ def unknown_builders(subject: Subject) -> list[str]:
 
 
 def _builder(subject: Subject, application: dict[str, Any]) -> str | None:
-    """The name of the arguments' schema, by import path in either of Python's two forms."""
-    written = str(application.get("import_path", ""))
-    builders = subject.contract.ray["builders"]
-    module, _, name = written.rpartition(".")
-    return builders.get(written) or builders.get(f"{module}:{name}")
+    return subject.contract.builder_arguments(application.get("import_path"))
 
 
 def _hardware(engine: Engine) -> str | None:

@@ -311,8 +311,24 @@ class Subject:
         ]
 
     @cached_property
+    def config_files(self) -> list[tuple[str, str]]:
+        """(path, file name) of each LLMConfig that is given as a file of the image, as Ray allows."""
+        found: list[tuple[str, str]] = []
+        for path, application in self.applications:
+            arguments = mapping(application.get("args"))
+            written = [(key, arguments.get(key)) for key in ("prefill_config", "decode_config")]
+            written += [
+                (f"llm_configs[{i}]", config)
+                for i, config in enumerate(sequence(arguments.get("llm_configs")))
+            ]
+            found += [
+                (f"{path}.args.{key}", config) for key, config in written if isinstance(config, str)
+            ]
+        return found
+
+    @cached_property
     def engines(self) -> list[Engine]:
-        """Every LLMConfig written in the serve config (one given as a file name is not readable)."""
+        """Every LLMConfig written in the serve config, without those of `config_files`."""
         found: list[Engine] = []
         for path, application in self.applications:
             arguments = mapping(application.get("args"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from raypd.lint.history import known_elsewhere
 from raypd.lint.subject import Check, Engine, Subject, error, mapping, warning, whole
 from raypd.report import Finding
 from raypd.schema import nearest_key, shown
@@ -59,7 +60,12 @@ def connector_exists(subject: Subject) -> Iterator[Finding]:
             yield error(
                 "RPD332",
                 f"{engine.transfer_path}.kv_connector",
-                f"vLLM has no connector `{connector}`.",
+                f"vLLM has no connector `{connector}`."
+                + known_elsewhere(
+                    subject.contract,
+                    "vllm",
+                    lambda c, name=connector: name in c.vllm["kv_connectors"],
+                ),
                 nearest_key(connector, known),
             )
 
@@ -131,7 +137,12 @@ def backends_exist(subject: Subject) -> Iterator[Finding]:
                     "RPD339",
                     path,
                     f"NIXL {subject.contract.nixl['source']['nixl']} has no backend `{backend}`; "
-                    "names are in capitals.",
+                    "names are in capitals."
+                    + known_elsewhere(
+                        subject.contract,
+                        "nixl",
+                        lambda c, name=backend: name in c.nixl["backends"],
+                    ),
                     nearest_key(str(backend), known),
                 )
 
@@ -153,7 +164,12 @@ def extra_keys_known(subject: Subject) -> Iterator[Finding]:
                 yield error(
                     "RPD340",
                     path,
-                    f"The NIXL connector reads no key `{key}` and ignores it without a word.",
+                    f"The NIXL connector reads no key `{key}` and ignores it without a word."
+                    + known_elsewhere(
+                        subject.contract,
+                        "vllm",
+                        lambda c, key=key: key in c.vllm["nixl_extra_config"],
+                    ),
                     nearest_key(key, known),
                 )
 

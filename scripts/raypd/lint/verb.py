@@ -9,7 +9,9 @@ import yaml
 
 from raypd import yaml_text
 from raypd.lint import OFFLINE, check
-from raypd.render import Rendered, RenderRefused, default_chart, from_manifest, render
+from raypd.lint.contract import contract_for
+from raypd.lint.subject import Subject, mapping
+from raypd.render import Rendered, RenderRefused, all_from_manifest, default_chart, render
 from raypd.render.chart import as_folder
 from raypd.render.helm import ValueArguments, merged_values
 from raypd.report import Finding, Output, Report, UsageError
@@ -22,18 +24,22 @@ def run(
     namespace: str,
     manifest: Path | None,
     eksctl: Path | None,
+    karpenter: Path | None,
     output: Output,
 ) -> int:
     """Prints a report and returns the exit code."""
     if manifest is not None:
-        if arguments.command_line() or chart is not None or eksctl is not None:
+        nodes = (eksctl, karpenter)
+        if arguments.command_line() or chart is not None or any(nodes):
             raise UsageError(
-                "--manifest is a render that is already made, so values, --chart and --eksctl mean "
-                "nothing beside it. Leave them out, or leave out --manifest."
+                "--manifest is a render that is already made, or one by hand, so values, --chart, "
+                "--eksctl and --karpenter mean nothing beside it. Leave them out, or leave out --manifest."
             )
         report = of_manifest(manifest)
     else:
-        report = of_values(chart or default_chart(), arguments, release, namespace, eksctl)
+        report = of_values(
+            chart or default_chart(), arguments, release, namespace, eksctl, karpenter
+        )
     report.print(output)
     return report.exit_code
 
@@ -44,10 +50,13 @@ def of_values(
     release: str = "llm",
     namespace: str = "inference",
     eksctl: Path | None = None,
+    karpenter: Path | None = None,
     helm: Path | None = None,
 ) -> Report:
-    """The report on what `chart` makes of the values, and on an eksctl config beside them."""
-    config = _read_yaml(eksctl, "--eksctl") if eksctl is not None else None
+    """The report on what `chart` makes of the values, and on an eksctl config and NodePools beside
+    them."""
+    config = read_yaml(eksctl, "--eksctl") if eksctl is not None else None
+    node_pools = _documents(karpenter, "--karpenter") if karpenter is not None else None
     refused: list[Finding] = []
     try:
         rendered = render(
@@ -72,34 +81,60 @@ def of_values(
     report = check(rendered, values, _model(values, facts["models"]))
     report.findings[:0] = refused
     report.checked.insert(0, "the chart's schema and rules")
-    if config is None:
+    if config is None and node_pools is None:
         report.not_checked.insert(0, "an eksctl config against the values: none given (--eksctl)")
-    else:
-        report.findings += _eksctl_findings(config, values, rendered, facts["instances"])
+    on_pools: frozenset[str] = frozenset()
+    if node_pools is not None:
+        from raypd.lint.eksctl import with_nodes
+        from raypd.lint.karpenter import NOT_CHECKED, check_karpenter
+
+        shapes, manifests = facts["instances"], rendered.manifests
+        elsewhere = with_nodes(config, manifests, shapes) if config is not None else frozenset()
+        findings, on_pools = check_karpenter(node_pools, values, manifests, shapes, elsewhere)
+        report.findings += findings
+        report.checked.append(f"the NodePools of {karpenter} against the values")
+        report.not_checked.append(NOT_CHECKED)
+    if config is not None:
+        from raypd.lint.eksctl import check_eksctl
+
+        report.findings += check_eksctl(
+            config, values, rendered.manifests, facts["instances"], elsewhere=on_pools
+        )
         report.checked.append(f"the eksctl config {eksctl} against the values")
     return report
 
 
 def of_manifest(path: Path) -> Report:
-    """The report on a file that Helm, or a GitOps tool, has rendered."""
+    """The report on a manifest, rendered or written by hand; all RayServices of it, one by one."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--manifest {path} cannot be read: {error}") from error
-    report = check(from_manifest(text, str(path)))
-    report.not_checked.insert(0, "the chart's schema and rules: only the render was given")
-    return report
+    models = _chart_models()
+    whole = Report()
+    found = all_from_manifest(text, str(path))
+    for rendered in found:
+        report = check(rendered, model=_model_of(rendered, models))
+        where = f"RayService/{rendered.name} " if len(found) > 1 else ""
+        whole.findings += [
+            f.model_copy(update={"path": f"{where}{f.path}"}) for f in report.findings
+        ]
+        for mine, its in ((whole.checked, report.checked), (whole.not_checked, report.not_checked)):
+            mine += [line for line in its if line not in mine]
+    whole.not_checked.insert(0, "the chart's schema and rules: only the manifest was given")
+    return whole
 
 
-def _eksctl_findings(
-    config: dict[str, Any], values: dict[str, Any], rendered: Rendered, instances: dict[str, Any]
-) -> list[Finding]:
-    from raypd.lint.eksctl import check_eksctl
+def _documents(path: Path, option: str) -> list[Any]:
+    """Every document of the file that an option names."""
+    try:
+        return list(yaml_text.load_all(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{option} {path} cannot be read as YAML: {error}") from error
 
-    return check_eksctl(config, values, rendered.manifests, instances)
 
-
-def _read_yaml(path: Path, option: str) -> dict[str, Any]:
+def read_yaml(path: Path, option: str) -> dict[str, Any]:
+    """The mapping in the file that an option names. Raises UsageError when there is none."""
     try:
         parsed = yaml_text.load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -116,6 +151,24 @@ def _chart_data(folder: Path) -> dict[str, dict[str, Any]]:
         path = folder / "files" / f"{name}.yaml"
         tables[name] = yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return tables
+
+
+def _chart_models() -> dict[str, Any]:
+    """The shapes of models that this checkout's chart knows; none outside of a checkout."""
+    try:
+        return _chart_data(default_chart())["models"]
+    except UsageError:
+        return {}
+
+
+def _model_of(rendered: Rendered, models: dict[str, Any]) -> dict[str, Any] | None:
+    """The shape of the first model of a serve config that is known by its source."""
+    for engine in Subject(rendered, contract_for("")).engines:
+        loading = mapping(engine.config.get("model_loading_config"))
+        source = loading.get("model_source", loading.get("model_id"))
+        if isinstance(source, str) and "kind" in mapping(models.get(source)):
+            return models[source]
+    return None
 
 
 def _model(values: dict[str, Any], models: dict[str, Any]) -> dict[str, Any] | None:

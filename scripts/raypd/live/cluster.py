@@ -29,6 +29,10 @@ class Forbidden(UsageError):
     """The server knows the user and does not let them; the message names verb and resource."""
 
 
+class Refused(UsageError):
+    """The server understood and refuses; the message has its own words."""
+
+
 class Cluster:
     """The cluster of one context of a kubeconfig.
 
@@ -137,6 +141,21 @@ class Cluster:
             )
         )
 
+    def try_out(self, manifest: Json, strict: bool = True) -> None:
+        """Server-side apply as a dry run: all that the server looks at, and nothing is kept.
+
+        `strict` refuses fields that the schema does not know. Raises Refused with the server's words,
+        and LookupError when it does not know the kind or the namespace.
+        """
+        query = {
+            "fieldManager": "raypd",
+            "force": "true",
+            "dryRun": "All",
+            "fieldValidation": "Strict" if strict else "Ignore",
+        }
+        path = self.path_of(manifest)
+        self._call("PATCH", path, query, manifest, "application/apply-patch+yaml")
+
     def create(self, path: str, manifest: Json) -> Json:
         """Posts an object to a list's path and returns what the server makes of it, as for the
         reviews that are answered and not kept. Raises UsageError when it is refused."""
@@ -221,7 +240,7 @@ class Cluster:
             )
         if status == 400 and path.endswith("/log"):
             return _NotYet(words)
-        return UsageError(f"The API server refuses {method} {path} (HTTP {status}): {words}")
+        return Refused(f"The API server refuses {method} {path} (HTTP {status}): {words}")
 
 
 class _NotYet(UsageError):

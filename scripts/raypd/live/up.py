@@ -22,7 +22,6 @@ from raypd.live.diagnosis import diagnose
 from raypd.live.install import operator, preconditions
 from raypd.live.install.facts import RAY_API, gather
 from raypd.live.install.preconditions import REPAIRED, Case
-from raypd.live.install.upgrade import describe, resize, shrinking
 from raypd.live.install.watch import Verdict, View, Watch, view
 from raypd.live.interrupt import INTERRUPTED, Interrupted, Interrupts
 from raypd.live.progress import endpoint
@@ -31,6 +30,7 @@ from raypd.live.snapshot import take
 from raypd.render import Rendered, ValueArguments, default_chart, render
 from raypd.render.chart import as_folder
 from raypd.report import Finding, Output, Report, UsageError
+from raypd.upgrade.change import describe, resize, shrinking
 
 Json = dict[str, Any]
 

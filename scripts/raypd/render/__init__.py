@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ __all__ = [
     "RenderRefused",
     "Rendered",
     "ValueArguments",
+    "all_from_manifest",
     "default_chart",
     "from_manifest",
     "render",
@@ -49,6 +50,12 @@ class Rendered:
     rayservice: dict[str, Any]
     serve_config: dict[str, Any]
 
+    @property
+    def name(self) -> str:
+        """The RayService's name; empty where it has none."""
+        metadata = self.rayservice.get("metadata")
+        return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+
 
 def render(
     chart: Path,
@@ -74,20 +81,52 @@ def render(
 
 
 def from_manifest(text: str, origin: str) -> Rendered:
-    """Parses manifests that are already rendered; `origin` names them in messages."""
+    """The one RayService in manifests that are already rendered; `origin` names them in messages."""
+    found = all_from_manifest(text, origin)
+    if len(found) > 1:
+        raise UsageError(
+            f"{origin} holds {len(found)} RayServices and must hold exactly one: "
+            f"{', '.join(one.name for one in found)}. Give a file for each."
+        )
+    return found[0]
+
+
+def all_from_manifest(text: str, origin: str) -> list[Rendered]:
+    """Every RayService of manifests in YAML or JSON, each with the other objects beside it; never
+    none. A `List` stands for its items.
+    """
     try:
         documents = list(yaml_text.load_all(text))
     except yaml.YAMLError as error:
-        raise UsageError(f"{origin} is not YAML: {error}. Give rendered manifests.") from error
-    manifests = [document for document in documents if isinstance(document, dict)]
+        raise UsageError(f"{origin} is not YAML: {error}. Give manifests.") from error
+    manifests = list(_objects(documents))
     rayservices = [m for m in manifests if m.get("kind") == "RayService"]
-    if len(rayservices) != 1:
-        kinds = ", ".join(sorted({str(m.get("kind")) for m in manifests})) or "nothing"
+    if not rayservices:
+        kinds = {str(m.get("kind")) for m in manifests}
+        alone = ": a RayCluster does not say what is served" if "RayCluster" in kinds else ""
         raise UsageError(
-            f"{origin} holds {len(rayservices)} RayServices and must hold exactly one "
-            f"(it holds {kinds}). Give the output of `raypd render` or `helm template` of this chart."
+            f"{origin} holds no RayService (it holds {', '.join(sorted(kinds)) or 'nothing'}){alone}. "
+            "Give a RayService, or the output of `raypd render` or `helm template`."
         )
-    return Rendered(text, manifests, rayservices[0], _serve_config(rayservices[0], origin))
+    others = [m for m in manifests if m.get("kind") != "RayService"]
+    return [
+        Rendered(text, [one, *others], one, _serve_config(one, origin))
+        if len(rayservices) > 1
+        else Rendered(text, manifests, one, _serve_config(one, origin))
+        for one in rayservices
+    ]
+
+
+def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
+    """The objects of a manifest file, those inside of Lists too."""
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
+            yield from _objects(items)
+        else:
+            yield document
 
 
 def _serve_config(rayservice: Mapping[str, Any], origin: str) -> dict[str, Any]:

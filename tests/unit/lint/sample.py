@@ -46,6 +46,9 @@ def _llm_config(role: str) -> dict[str, Any]:
     }
 
 
+_DEVICES = {"nvidia.com/gpu": 1, "vpc.amazonaws.com/efa": 1}
+
+
 def _group(role: str) -> dict[str, Any]:
     return {
         "groupName": role,
@@ -60,9 +63,10 @@ def _group(role: str) -> dict[str, Any]:
                         "name": "ray-worker",
                         "image": "example.org/ray-llm:2.58.0-cu130",
                         "resources": {
-                            "limits": {"memory": "96Gi", "nvidia.com/gpu": 1},
-                            "requests": {"cpu": "16", "memory": "96Gi", "nvidia.com/gpu": 1},
+                            "limits": {"memory": "96Gi", **_DEVICES},
+                            "requests": {"cpu": "16", "memory": "96Gi", **_DEVICES},
                         },
+                        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
                         "env": [
                             {
                                 "name": "HF_TOKEN",

@@ -10,8 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from raypd import data
-from raypd.lint.contract import contract_for
+from raypd import data, yaml_text
+from raypd.lint.contract import PARTS, contract_for, default_version, known_versions
+from raypd.lint.serve_config import _DEPRECATED_PROXY, _DEPRECATED_SCALING
+from raypd.render import default_chart
 from raypd.toolchain.cache import cache_dir, once
 from raypd.toolchain.runtime import cpu_name
 
@@ -19,13 +21,13 @@ FOLDER = Path(data.__file__).parent / "contracts"
 PINNED = contract_for("2.58.0")
 
 
-@pytest.mark.parametrize("name", ["ServeDeploySchema", "PDServingArgs", "LLMServingArgs"])
-def test_rays_contract_is_a_json_schema(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(PINNED.ray_schema(name))
-
-
-def test_vllms_contract_is_a_json_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(PINNED.engine_schema())
+@pytest.mark.parametrize("version", known_versions())
+def test_every_contract_is_json_schema(version: str) -> None:
+    contract = contract_for(version)
+    check = jsonschema.Draft202012Validator.check_schema
+    for name in ("ServeDeploySchema", "PDServingArgs", "LLMServingArgs"):
+        check(contract.ray_schema(name))
+    check(contract.engine_schema())
 
 
 def test_what_the_design_relies_on_is_in_the_contracts() -> None:
@@ -44,11 +46,64 @@ def test_no_prose_of_the_packages_is_kept() -> None:
         assert '"description"' not in path.read_text(encoding="utf-8")
 
 
-def test_another_ray_is_checked_against_the_default_and_known_to_be_another() -> None:
-    assert PINNED.known
-    other = contract_for("2.99.0")
-    assert not other.known
-    assert other.ray == PINNED.ray
+def test_every_file_is_named_by_a_version_and_is_of_that_version() -> None:
+    named = set()
+    for version in known_versions():
+        contract = contract_for(version)
+        assert contract.known
+        assert version.startswith(contract.ray["source"]["ray"].rpartition(".")[0])
+        named |= {f"{part}-{getattr(contract, part)['source'][part]}.json" for part in PARTS}
+    assert named == {path.name for path in FOLDER.glob("*.json")}
+
+
+@pytest.mark.parametrize(
+    ("asked", "read"),
+    [
+        ("2.57.9", "2.57.0"),
+        ("2.59.3", "2.59.0"),
+        ("2.99.0", "2.60.0"),
+        ("2.58", "2.58.0"),
+        ("2." + "9" * 5000, "2.58.0"),
+        ("2.9.0", "2.56.0"),
+        ("nightly", "2.58.0"),
+        ("None", "2.58.0"),
+    ],
+)
+def test_an_unknown_ray_is_checked_against_the_nearest_older_one(asked: str, read: str) -> None:
+    contract = contract_for(asked)
+    assert not contract.known
+    assert contract.ray["source"]["ray"] == read
+    assert f"Ray {read}," in contract.versions
+
+
+def test_a_patch_release_that_shares_a_file_is_called_by_its_own_number() -> None:
+    assert contract_for("2.58.1").ray == PINNED.ray
+    assert contract_for("2.58.1").versions.startswith("Ray 2.58.1, vLLM 0.26.0 ")
+
+
+def test_the_charts_matrix_and_the_contracts_speak_of_the_same_pairs() -> None:
+    files = default_chart() / "files"
+    matrix = yaml_text.load((files / "versions.yaml").read_text(encoding="utf-8"))["ray"]
+    assert list(matrix) == known_versions()
+    for version, row in matrix.items():
+        contract = contract_for(version)
+        assert row["vllm"] == [contract.version_of("vllm")]
+        assert row["nixl"] == [contract.version_of("nixl").rpartition(".")[0]]
+    values = yaml_text.load((default_chart() / "values.yaml").read_text(encoding="utf-8"))
+    assert values["image"]["rayVersion"] == default_version()
+    assert values["image"]["vllmVersion"] == PINNED.version_of("vllm")
+
+
+@pytest.mark.parametrize("version", known_versions())
+def test_what_ray_marks_as_deprecated_has_a_replacement_in_the_rules(version: str) -> None:
+    marked = {
+        key
+        for name, definition in contract_for(version).ray["$defs"].items()
+        for key, schema in definition.get("properties", {}).items()
+        if schema.get("deprecated") and not definition.get("deprecated")
+    }
+    assert "smoothing_factor" in marked
+    assert marked <= {*_DEPRECATED_PROXY, *_DEPRECATED_SCALING}
 
 
 def test_the_contracts_are_what_the_packages_say() -> None:
@@ -68,5 +123,6 @@ def test_the_contracts_are_what_the_packages_say() -> None:
         f"contracts-{cpu_name()}-{digest}", "Reading the contracts of Ray and vLLM", extract
     )
     extracted = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    written = {path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
-    assert extracted == written
+    assert f"ray-{default_version()}.json" in extracted
+    for name, contract in extracted.items():
+        assert contract == json.loads((FOLDER / name).read_text()), name

@@ -140,6 +140,7 @@ def test_one_replica_over_two_pods_is_packed_across_them() -> None:
         "strategy": "PACK",
     }
     sample.put("group0:rayStartParams|resources", '"{\\"prefill\\": 2}"').put(f"group0:{GPU}", 2)
+    sample.put(f"group0:{GPU.replace('limits', 'requests')}", 2)
     assert sample.findings() == []
     config["placement_group_config"]["strategy"] = "STRICT_PACK"
     assert [finding.code for finding in sample.findings()] == ["RPD375"]

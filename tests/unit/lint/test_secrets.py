@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from raypd.lint.secrets import hide, hide_all
 from unit.lint.sample import Break, Sample
 
 HUB = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0xR"
@@ -103,3 +104,35 @@ def test_what_is_no_secret_is_left_alone(keep: Break) -> None:
     sample = Sample()
     keep(sample)
     assert sample.findings() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "shown"),
+    [
+        (HUB, "anything", "(hidden)"),
+        (f"a {BEARER} b", "header", "(hidden)"),
+        ("hunter2", "redisPassword", "(hidden)"),
+        ("hunter2", "RAY_AUTH_TOKEN", "(hidden)"),
+        ("redis://user:hunter2@cache:6379", "redisAddress", "redis://(hidden)@cache:6379"),
+        ("serve --api-key=hunter2 --port 80", "command", "serve --api-key=(hidden) --port 80"),
+        (["--api-key", "hunter2", "x"], "args", ["--api-key", "(hidden)", "x"]),
+        ({"name": "MY_SECRET", "value": "hunter2"}, "", {"name": "MY_SECRET", "value": "(hidden)"}),
+        ({"deep": [{"password": "hunter2"}]}, "", {"deep": [{"password": "(hidden)"}]}),
+        # No secrets.
+        ("Qwen/Qwen3-8B", "tokenizer", "Qwen/Qwen3-8B"),
+        (512, "token", 512),
+        ("true", "automountServiceAccountToken", "true"),
+        (
+            {"secretKeyRef": {"name": "hub", "key": "HF"}},
+            "",
+            {"secretKeyRef": {"name": "hub", "key": "HF"}},
+        ),
+        (None, "password", None),
+    ],
+)
+def test_what_is_shown_has_no_secret_in_it(value: object, name: str, shown: object) -> None:
+    assert hide(value, name) == shown
+
+
+def test_of_a_secret_only_that_it_is_there_is_shown() -> None:
+    assert (hide_all({"a": "b"}), hide_all(None)) == ("(hidden)", None)

@@ -65,7 +65,7 @@ def test_a_manifest_needs_no_chart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("kind: ConfigMap", "0 RayServices"),
+        ("kind: ConfigMap", "no RayService"),
         ("a: [", "not YAML"),
         ("kind: RayService\nspec: {serveConfigV2: {}}", "string of YAML"),
         ("kind: RayService\nspec: {serveConfigV2: 'a: ['}", "serveConfigV2"),

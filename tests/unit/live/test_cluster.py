@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from raypd.live.cluster import Cluster, Forbidden
+from raypd.live.cluster import Cluster, Forbidden, Refused
 from raypd.report import UsageError
 
 PODS = "/api/v1/namespaces/inference/pods"
@@ -164,6 +164,24 @@ def test_apply_is_server_side(cluster, server):
     assert query == {"fieldManager": ["raypd"], "force": ["true"]}
     assert json.loads(body) == manifest()
     assert headers["content-type"] == "application/apply-patch+yaml"
+
+
+@pytest.mark.parametrize(("strict", "validation"), [(True, "Strict"), (False, "Ignore")])
+def test_a_dry_run_keeps_nothing(cluster, server, strict, validation):
+    path = "/apis/apps/v1/namespaces/b/deployments/a"
+    server.answers |= {"/apis/apps/v1": (200, RESOURCES), path: (200, {})}
+    cluster.try_out(manifest(), strict)
+    method, asked, query, body, _ = server.asked[-1]
+    assert (method, asked, json.loads(body)) == ("PATCH", path, manifest())
+    assert (query["dryRun"], query["fieldValidation"]) == (["All"], [validation])
+
+
+def test_a_refusal_is_told_from_a_server_that_is_away(cluster, server):
+    path = "/apis/apps/v1/namespaces/b/deployments/a"
+    words = {"message": "spec.x: unknown field"}
+    server.answers |= {"/apis/apps/v1": (200, RESOURCES), path: (422, words)}
+    with pytest.raises(Refused, match="unknown field"):
+        cluster.try_out(manifest())
 
 
 def test_paths_of_kinds(cluster, server):

@@ -39,7 +39,7 @@ def place(cluster: Cluster, pods: list[Pod]) -> tuple[list[Placed], list[Finding
                 continue
             fits = False
             findings.append(complaint(pod, homes))
-            if keeps is _labels_match:
+            if keeps is labels_match:
                 homes = _meant(pod, cluster.groups) or homes
         placed.append(Placed(pod, homes, fits))
     return placed, findings
@@ -56,23 +56,23 @@ def _matches(pod: Pod, labels: Json, about: Callable[[str], bool]) -> bool:
     )
 
 
-def _labels_match(pod: Pod, group: Group) -> bool:
+def labels_match(pod: Pod, group: Group) -> bool:
     return _matches(pod, group.labels, lambda key: key not in (TYPE_LABEL, ZONE_LABEL))
 
 
-def _type_matches(pod: Pod, group: Group) -> bool:
+def type_matches(pod: Pod, group: Group) -> bool:
     return not group.types or any(
         _matches(pod, {TYPE_LABEL: one}, lambda key: key == TYPE_LABEL) for one in group.types
     )
 
 
-def _zone_matches(pod: Pod, group: Group) -> bool:
+def zone_matches(pod: Pod, group: Group) -> bool:
     return not group.zones or any(
         _matches(pod, {ZONE_LABEL: zone}, lambda key: key == ZONE_LABEL) for zone in group.zones
     )
 
 
-def _wanted(pod: Pod, about: Callable[[str], bool]) -> str:
+def wanted(pod: Pod, about: Callable[[str], bool]) -> str:
     """The requirements on a node as text: "role=gpu-worker"."""
     needs = {
         f"{need['key']}={'|'.join(map(str, need.get('values') or [])) or need.get('operator')}": 0
@@ -93,44 +93,44 @@ def error(code: str, path: str, message: str, remedy: str) -> Finding:
 
 
 def _no_label(pod: Pod, groups: list[Group]) -> Finding:
-    wanted = _wanted(pod, lambda key: key not in (TYPE_LABEL, ZONE_LABEL))
+    labels = wanted(pod, lambda key: key not in (TYPE_LABEL, ZONE_LABEL))
     return error(
         "RPD420",
         _where(_meant(pod, groups), "labels"),
-        f"{pod.what} must run on a node with {wanted}, and no group has that label",
-        f"labels: {{{wanted.replace('=', ': ')}}} on the group that is meant for {pod.name}",
+        f"{pod.what} must run on a node with {labels}, and no group has that label",
+        f"labels: {{{labels.replace('=', ': ')}}} on the group that is meant for {pod.name}",
     )
 
 
 def _no_type(pod: Pod, groups: list[Group]) -> Finding:
-    wanted = _wanted(pod, lambda key: key == TYPE_LABEL).partition("=")[2]
+    kind = wanted(pod, lambda key: key == TYPE_LABEL).partition("=")[2]
     have = listed(one for group in groups for one in group.types)
     return error(
         "RPD424",
         _where(groups, "instanceType"),
-        f"{pod.what} must run on {wanted} (`{pod.name}.instanceType` of the values), and the "
+        f"{pod.what} must run on {kind} (`{pod.name}.instanceType` of the values), and the "
         f"matching groups bring {have}",
-        f"instanceType: {wanted}, or set `{pod.name}.instanceType` to {have}",
+        f"instanceType: {kind}, or set `{pod.name}.instanceType` to {have}",
     )
 
 
 def _no_zone(pod: Pod, groups: list[Group]) -> Finding:
-    wanted = _wanted(pod, lambda key: key == ZONE_LABEL).partition("=")[2]
+    zone = wanted(pod, lambda key: key == ZONE_LABEL).partition("=")[2]
     have = listed(zone for group in groups for zone in group.zones)
     return error(
         "RPD413",
         _where(groups, "availabilityZones"),
-        f"{pod.what} must run in {wanted} (`placement.zone` of the values), and the matching "
+        f"{pod.what} must run in {zone} (`placement.zone` of the values), and the matching "
         f"groups are in {have}",
-        f"availabilityZones: [{wanted}], or `placement.zone: {have}`",
+        f"availabilityZones: [{zone}], or `placement.zone: {have}`",
     )
 
 
 def _no_untolerated_taint(pod: Pod, group: Group) -> bool:
-    return not _untolerated(pod, group)
+    return not untolerated(pod, group)
 
 
-def _untolerated(pod: Pod, group: Group) -> list[Taint]:
+def untolerated(pod: Pod, group: Group) -> list[Taint]:
     return [
         taint
         for taint in group.taints
@@ -139,7 +139,7 @@ def _untolerated(pod: Pod, group: Group) -> list[Taint]:
 
 
 def _no_toleration(pod: Pod, groups: list[Group]) -> Finding:
-    taint = _untolerated(pod, groups[0])[0]
+    taint = untolerated(pod, groups[0])[0]
     return error(
         "RPD421",
         _where(groups, "taints"),
@@ -149,7 +149,7 @@ def _no_toleration(pod: Pod, groups: list[Group]) -> Finding:
     )
 
 
-def _devices_fit(pod: Pod, group: Group) -> bool:
+def devices_fit(pod: Pod, group: Group) -> bool:
     if group.shape is None:
         return True
     return pod.requests.get(GPU, 0) <= group.gpus and (
@@ -187,7 +187,7 @@ def _no_devices(pod: Pod, groups: list[Group]) -> Finding:
     )
 
 
-def _size_fits(pod: Pod, group: Group) -> bool:
+def size_fits(pod: Pod, group: Group) -> bool:
     if group.shape is None:
         return True
     cpu, memory = group.allocatable()
@@ -213,12 +213,12 @@ def _one(pod: Pod) -> str:
 
 
 STEPS: list[tuple[Callable[[Pod, Group], bool], Callable[[Pod, list[Group]], Finding]]] = [
-    (_labels_match, _no_label),
-    (_type_matches, _no_type),
-    (_zone_matches, _no_zone),
+    (labels_match, _no_label),
+    (type_matches, _no_type),
+    (zone_matches, _no_zone),
     (_no_untolerated_taint, _no_toleration),
-    (_devices_fit, _no_devices),
-    (_size_fits, _no_room),
+    (devices_fit, _no_devices),
+    (size_fits, _no_room),
 ]
 
 

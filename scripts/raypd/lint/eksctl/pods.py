@@ -24,6 +24,7 @@ class Pod:
     count: int
     head: bool = False
     requests: Json = field(default_factory=dict)
+    annotations: Json = field(default_factory=dict)
 
     @property
     def what(self) -> str:
@@ -43,7 +44,7 @@ class Pod:
         """Disk that emptyDir volumes may take; those in memory take none."""
         dirs = [volume.get("emptyDir") for volume in self.spec.get("volumes") or []]
         on_disk = [d for d in dirs if d and d.get("medium") != "Memory"]
-        return sum(_quantity(d.get("sizeLimit", 0)) for d in on_disk) / 2**30
+        return sum(quantity(d.get("sizeLimit", 0)) for d in on_disk) / 2**30
 
 
 def ray_pods(manifests: Iterable[Json]) -> Iterator[Pod]:
@@ -81,12 +82,13 @@ def _pod(name: str, template: Json, count: int, head: bool = False) -> Pod:
     for container in spec["containers"]:
         resources = container.get("resources") or {}
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        for resource, quantity in asked.items():
-            requests[resource] = requests.get(resource, 0) + _quantity(quantity)
-    return Pod(name, spec, labels, count, head, requests)
+        for resource, written in asked.items():
+            requests[resource] = requests.get(resource, 0) + quantity(written)
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    return Pod(name, spec, labels, count, head, requests, annotations)
 
 
-def _quantity(text: Any) -> float:
+def quantity(text: Any) -> float:
     """A Kubernetes quantity as a number: "500m" -> 0.5, "96Gi" -> 96 * 2**30."""
     match = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", str(text).strip())
     if not match:

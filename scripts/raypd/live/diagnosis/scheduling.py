@@ -144,19 +144,21 @@ def _told(obstacle: Obstacle, node: Json, snapshot: Snapshot) -> str:
         return obstacle.detail
     if "DaemonSets" in snapshot.unseen:
         return obstacle.detail
-    return f"{obstacle.detail}, because {_no_device(obstacle.what, node, snapshot)}"
+    return f"{obstacle.detail}, because {no_device(obstacle.what, node, snapshot)}"
 
 
-def _no_device(resource: str, node: Json, snapshot: Snapshot) -> str:
-    """Why a node does not offer enough of a device."""
+def plugins_of(resource: str, daemonsets: list[Json]) -> list[Json]:
+    """The DaemonSets among them that make nodes offer a device."""
+    names = load("live.yaml")["devicePlugins"][resource]["daemonSets"]
+    return [d for d in daemonsets if any(part in d["metadata"]["name"] for part in names)]
+
+
+def no_device(resource: str, node: Json, snapshot: Snapshot) -> str:
+    """Why a node does not offer enough of a device, as the end of a sentence; only for devices whose
+    plugins are known (data/live.yaml)."""
     if offers(node, resource):
         return "its type has no more, or some of them are broken"
-    names = load("live.yaml")["devicePlugins"][resource]["daemonSets"]
-    plugins = [
-        daemonset
-        for daemonset in snapshot.daemonsets
-        if any(part in daemonset["metadata"]["name"] for part in names)
-    ]
+    plugins = plugins_of(resource, snapshot.daemonsets)
     if not plugins:
         return f"no device plugin for {resource} is in the cluster"
     said = []

@@ -86,6 +86,41 @@ def shortages(groups: list[Wanted], nodes: list[Json], pods: list[Json]) -> list
     return min(attempts, key=lambda found: sum(s.wanted.count - s.placed for s in found))
 
 
+def left(groups: list[Wanted], nodes: list[Json], pods: list[Json]) -> Amounts:
+    """What is left, beside the `pods` that are there, of the nodes whose labels any of the groups
+    selects, added up."""
+    free = _free(nodes, pods)
+    total: Amounts = {}
+    state = Snapshot("", "", "", nodes=nodes)
+    for node in nodes:
+        found = [obstacles(_pod(group, None), node, state) for group in groups]
+        if any(all(o.kind != "labels" for o in against) for against in found):
+            add(total, free[_name(node)])
+    return total
+
+
+def shortage_text(short: Shortage) -> str:
+    """Which pods find no node, and why not."""
+    group = short.wanted
+    head = f"{short.placed} of {group.count} pods of group {group.group} find a node."
+    if not short.selected:
+        if not short.selector:
+            return f"{head} No node meets the group's node affinity."
+        labels = ", ".join(
+            f"{label} on {count or 'no'} nodes" for label, count in short.selector.items()
+        )
+        return f"{head} No node has all labels that the group selects: {labels}."
+    reasons: dict[str, list[str]] = {}
+    for node, why in short.obstacles.items():
+        reasons.setdefault(why, []).append(node)
+    lines = [f"{_few(nodes)} {why}" for why, nodes in reasons.items()]
+    return f"{head} {'; '.join(lines)}."
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def _place(groups: list[Wanted], nodes: list[Json], left: dict[str, Amounts]) -> list[Shortage]:
     """One trial, which takes from what is `left` of each node."""
     placed: list[Json] = []

@@ -16,10 +16,10 @@ from raypd.lint.subject import Subject, error, mapping, sequence, warning
 from raypd.live.install import operator
 from raypd.live.install.crd import pruned
 from raypd.live.install.facts import RAY_API, Facts, Reference, references
-from raypd.live.install.placing import Shortage, shortages, wanted
-from raypd.live.install.upgrade import Change, change
+from raypd.live.install.placing import Shortage, Wanted, shortage_text, shortages, wanted
 from raypd.render import Rendered
 from raypd.report import Finding, Report
+from raypd.upgrade.change import Change, change
 
 Json = dict[str, Any]
 
@@ -332,16 +332,8 @@ def storage_class_fits(case: Case) -> Iterator[Finding]:
 
 
 def room_for_pods(case: Case) -> Iterator[Finding]:
-    if not {"nodes", "pods of all namespaces"}.isdisjoint(case.facts.unseen):
-        return
-    scaling = case.subject.cluster.get("enableInTreeAutoscaling") is True
-    options = mapping(case.subject.cluster.get("autoscalerOptions")) if scaling else None
-    groups = wanted(case.subject.groups, options)
-    # Pods of this release make room for those that take their place, unless a second cluster comes.
-    beside = case.change is not None and case.change.new_cluster
-    others = [pod for pod in case.facts.pods if beside or not _is_own(pod, case)]
-    for short in shortages(groups, case.facts.nodes, others):
-        message = _shortage(short)
+    for short in missing_room(case):
+        message = shortage_text(short)
         if case.facts.autoscaled:
             yield warning(
                 "RPD698",
@@ -359,6 +351,33 @@ def room_for_pods(case: Case) -> Iterator[Finding]:
             )
 
 
+def missing_room(case: Case) -> list[Shortage]:
+    """The groups whose pods do not all find a node; none where nodes and pods may not be read."""
+    if not room_is_seen(case.facts):
+        return []
+    return shortages(wanted_pods(case.subject), case.facts.nodes, pods_beside(case))
+
+
+def room_is_seen(facts: Facts) -> bool:
+    """The user may read all that room is judged by."""
+    return {"nodes", "pods of all namespaces"}.isdisjoint(facts.unseen)
+
+
+def wanted_pods(subject: Subject) -> list[Wanted]:
+    """What the pods of a render ask of the nodes."""
+    scaling = subject.cluster.get("enableInTreeAutoscaling") is True
+    return wanted(
+        subject.groups, mapping(subject.cluster.get("autoscalerOptions")) if scaling else None
+    )
+
+
+def pods_beside(case: Case) -> list[Json]:
+    """The pods that stay where they are: those of this release make room for those that take their
+    place, unless a second cluster comes."""
+    beside = case.change is not None and case.change.new_cluster
+    return [pod for pod in case.facts.pods if beside or not _is_own(pod, case)]
+
+
 def permissions_given(case: Case) -> Iterator[Finding]:
     if case.facts.refused:
         lacking = _and([str(permission) for permission in case.facts.refused])
@@ -373,20 +392,20 @@ def permissions_given(case: Case) -> Iterator[Finding]:
 
 CHECKS: list[tuple[str, Check]] = [
     ("KubeRay's CRDs", ray_api_present),
-    ("all other kinds", every_kind_served),
+    ("all other kinds of the render", every_kind_served),
     ("fields that the CRD would drop", no_field_dropped),
     ("the KubeRay operator", operator_there),
-    ("that it runs", operator_running),
-    ("that it is not too old", operator_not_too_old),
-    ("its version", operator_of_known_version),
-    ("the namespaces that it watches", operator_watches_namespace),
+    ("that the operator runs", operator_running),
+    ("that the operator is not too old", operator_not_too_old),
+    ("the operator's version", operator_of_known_version),
+    ("the namespaces that the operator watches", operator_watches_namespace),
     ("the version of Kubernetes", kubernetes_version_known),
     ("the namespace", namespace_stays),
-    ("its pod security level", namespace_admits_pods),
+    ("the namespace's pod security level", namespace_admits_pods),
     ("Secrets and other objects that the values name", references_there),
     ("access modes of volumes", claims_reach_every_node),
     ("storage classes", storage_class_there),
-    ("what makes their volumes", storage_class_fits),
+    ("what makes the storage classes' volumes", storage_class_fits),
     ("room on the nodes", room_for_pods),
     ("permissions", permissions_given),
 ]
@@ -431,27 +450,6 @@ def _make(reference: Reference, case: Case) -> str:
     if reference.kind in ("ConfigMap", "ServiceAccount"):
         return f"{namespace}{inside} {reference.kind.lower()} {reference.name} ..."
     return f"Make the {reference.kind} {reference.name}, or name one that is there."
-
-
-def _shortage(short: Shortage) -> str:
-    group = short.wanted
-    head = f"{short.placed} of {group.count} pods of group {group.group} find a node."
-    if not short.selected:
-        if not short.selector:
-            return f"{head} No node meets the group's node affinity."
-        labels = ", ".join(
-            f"{label} on {count or 'no'} nodes" for label, count in short.selector.items()
-        )
-        return f"{head} No node has all labels that the group selects: {labels}."
-    reasons: dict[str, list[str]] = {}
-    for node, why in short.obstacles.items():
-        reasons.setdefault(why, []).append(node)
-    lines = [f"{_few(nodes)} {why}" for why, nodes in reasons.items()]
-    return f"{head} {'; '.join(lines)}."
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _new_claims(case: Case) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -17,10 +18,10 @@ def request_of(pod: Json) -> Amounts:
     """By resource what a pod, given as its spec, takes: the sum of its containers, or an init
     container if that is more, and the pod's overhead; one of "pods" as well."""
     total: Amounts = {"pods": Decimal(1)}
-    for container in sequence(pod.get("containers")):
+    for container in map(mapping, sequence(pod.get("containers"))):
         add(total, _of_container(container))
     sidecars: Amounts = {}
-    for container in sequence(pod.get("initContainers")):
+    for container in map(mapping, sequence(pod.get("initContainers"))):
         needs = _of_container(container)
         if container.get("restartPolicy") == "Always":
             add(sidecars, needs)
@@ -33,8 +34,12 @@ def request_of(pod: Json) -> Amounts:
 
 
 def amounts(written: Json) -> Amounts:
-    """Quantities as numbers: {"cpu": "500m"} is {"cpu": 0.5}."""
-    return {str(name): parse_quantity(amount) for name, amount in written.items()}
+    """Quantities as numbers: {"cpu": "500m"} is {"cpu": 0.5}. What is no quantity is left out."""
+    found = {}
+    for name, amount in written.items():
+        with suppress(ValueError, TypeError, ArithmeticError):
+            found[str(name)] = parse_quantity(amount)
+    return found
 
 
 def add(total: Amounts, more: Amounts) -> None:

@@ -1,12 +1,8 @@
-"""Fields that a CRD drops, and what counts as a difference between what was written and what is."""
+"""Fields that a CRD drops."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from raypd.live.install.crd import differences, pruned, schema_of
+from raypd.live.install.crd import pruned, schema_of
 from unit.live import paper
 
 POD = {
@@ -53,32 +49,3 @@ def test_a_version_that_is_not_served_has_no_schema() -> None:
     crd = {"spec": {"versions": [{"name": "v1", "served": False, "schema": {}}]}}
     assert schema_of(crd, "v1") is None
     assert schema_of(crd, "v2") is None
-
-
-@pytest.mark.parametrize(
-    ("wanted", "live"),
-    [
-        ({"cpu": "1000m"}, {"cpu": "1"}),
-        ({"cpu": 1}, {"cpu": "1"}),
-        ({}, {"protocol": "TCP"}),
-        ({"labels": {}}, {}),
-        ({}, {"labels": None, "ports": [], "inner": {"else": {}}}),
-    ],
-)
-def test_other_spellings_and_defaults_are_no_difference(wanted: Any, live: Any) -> None:
-    assert differences(POD, wanted, live) == []
-
-
-@pytest.mark.parametrize(
-    ("wanted", "live", "path"),
-    [
-        ({"cpu": "2"}, {"cpu": "1"}, "cpu"),
-        ({"protocol": "UDP"}, {"protocol": "TCP"}, "protocol"),
-        ({}, {"protocol": "UDP"}, "protocol"),
-        ({"labels": {"a": "1"}}, {"labels": {"b": "1"}}, "labels.a"),
-        ({"ports": [{"name": "a"}]}, {"ports": [{"name": "b"}]}, "ports[0].name"),
-        ({"ports": [{"name": "a"}]}, {"ports": []}, "ports"),
-    ],
-)
-def test_a_difference_is_told_with_its_path(wanted: Any, live: Any, path: str) -> None:
-    assert path in differences(POD, wanted, live)

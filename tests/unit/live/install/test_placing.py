@@ -10,7 +10,7 @@ import pytest
 
 from raypd.lint.contract import contract_for
 from raypd.lint.subject import Subject
-from raypd.live.install.placing import Shortage, Wanted, shortages, wanted
+from raypd.live.install.placing import Shortage, Wanted, left, shortages, wanted
 from raypd.live.install.room import request_of
 from unit.live import paper
 
@@ -152,3 +152,15 @@ def test_hundreds_of_pods_and_nodes_take_no_time() -> None:
     begin = time.monotonic()
     assert shortages(groups, nodes, []) == []
     assert time.monotonic() - begin < 10
+
+
+def test_what_is_left_is_that_of_the_nodes_that_are_selected() -> None:
+    nodes = [*gpus("n1", "n2", count="4", pool="a"), *gpus("n3", count="8", pool="b")]
+    taken = {
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": {**ONE_GPU, "nodeName": "n1"},
+        "status": {"phase": "Running"},
+    }
+    found = left([group("a", nodeSelector={"pool": "a"})], nodes, [taken])
+    assert found["nvidia.com/gpu"] == Decimal(7)
+    assert left([group("a", nodeSelector={"pool": "c"})], nodes, []) == {}

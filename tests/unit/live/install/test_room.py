@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from raypd.live.install.room import request_of
+from raypd.live.install.room import amounts, request_of
 
 
 def test_a_pod_takes_the_most_of_what_its_containers_take() -> None:
@@ -24,3 +24,8 @@ def test_a_pod_takes_the_most_of_what_its_containers_take() -> None:
         "cpu": Decimal("4.1"),
         "memory": 2 * 2**30,
     }
+
+
+def test_what_is_no_quantity_takes_nothing() -> None:
+    assert amounts({"cpu": "much", "memory": None, "a": []}) == {}
+    assert request_of({"containers": [1, {"resources": {"limits": {"cpu": "x"}}}]}) == {"pods": 1}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from raypd.live.install.upgrade import Change, change, describe, resize
+import yaml
+
 from raypd.render import Rendered
+from raypd.upgrade.change import Change, change, describe, resize
 from unit.live import paper
 
 SPARE = ("upgrade.strategy=NewCluster", "upgrade.spareCapacity=true")
@@ -85,6 +87,48 @@ def test_tolerations_reach_no_running_pod() -> None:
     assert found.pods == []
     assert found.tolerations
     assert "Tolerations" in lines[-1]
+
+
+def test_the_service_is_written_once() -> None:
+    found, lines = upgraded((), ("endpoint.service.type=NodePort",))
+    assert [one.path for one in found.service_kept] == ["serveService.spec.type"]
+    assert lines[-1].startswith("Service: stays as it is")
+    second, _ = upgraded(
+        SPARE, (*SPARE, "image.tag=x", "endpoint.service.type=NodePort", "commonAnnotations.a=b")
+    )
+    # Of a new cluster it takes the spec, and no metadata.
+    assert [o.path for o in second.service_kept] == ["serveService.metadata.annotations"]
+
+
+def test_another_name_is_another_rayservice() -> None:
+    found, lines = upgraded((), ("fullnameOverride=other",))
+    assert (found.renamed, found.new_cluster, found.kept_back) == ("llm-ray-pd-llm", False, [])
+    assert lines[0].startswith("Pods: all end. The RayService is other now")
+
+
+def test_two_renders_are_compared_without_a_crd() -> None:
+    old, new = paper.rendered(), paper.rendered("image.tag=other")
+    found = change(None, new.rayservice, old.rayservice)
+    assert (found.known, len(found.pods)) == (True, 3)
+
+
+def test_what_is_in_no_configs_place_is_told() -> None:
+    old, new = paper.rendered(), paper.rendered()
+    config = new.serve_config
+    config["http_options"] = {"port": 9000}
+    config["applications"][0]["deployments"][1].pop("max_ongoing_requests")
+    new.rayservice["spec"]["serveConfigV2"] = yaml.safe_dump(config)
+    lines = describe(change(None, new.rayservice, old.rayservice), new.rayservice)
+    assert any("goes on with what is taken out" in line for line in lines)
+    assert any("reads http_options at its start only" in line for line in lines)
+
+
+def test_engines_of_one_deployment_alone() -> None:
+    old, new = paper.rendered(), paper.rendered()
+    new.serve_config["applications"][0]["deployments"][2]["ray_actor_options"] = {"num_cpus": 2}
+    new.rayservice["spec"]["serveConfigV2"] = yaml.safe_dump(new.serve_config)
+    found = change(None, new.rayservice, old.rayservice)
+    assert "replaces those of Decode:qwen3_5-9b in place" in describe(found, new.rayservice)[1]
 
 
 def test_a_group_at_the_end_is_added_in_place() -> None:

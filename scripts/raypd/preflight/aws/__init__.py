@@ -1,0 +1,1 @@
+"""What an AWS account must have before the nodes of a cluster are asked for."""
