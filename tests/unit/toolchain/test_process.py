@@ -26,6 +26,8 @@ def test_failure_says_what_the_program_said():
 
 def test_an_interrupt_ends_the_whole_group(tmp_path):
     code = (
+        # A shell's background jobs, and all that they start, ignore interrupts.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from raypd.toolchain.process import run\n"
         "run(['sh', '-c', 'sleep 61 & echo $! > pids; echo $$ >> pids; wait'])"
     )
