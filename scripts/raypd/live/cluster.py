@@ -16,7 +16,9 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
 
+from raypd.lint.subject import mapping, sequence
 from raypd.report import UsageError
 
 Json = dict[str, Any]
@@ -118,11 +120,15 @@ class Cluster:
         running.run_forever(timeout=seconds)
         output, complaint = running.read_stdout(timeout=0), running.read_stderr(timeout=0)
         ended = not running.is_open()
+        status = running.read_channel(ERROR_CHANNEL, timeout=0)
         running.close()
         if not ended:
             raise UsageError(f"{where} has not ended after {seconds:.0f} s.")
-        if running.returncode:
-            raise UsageError(f"{where} ended with {running.returncode}: {complaint.strip()}")
+        code, words = _outcome(status)
+        if code is None:
+            raise UsageError(f"{where} cannot be run: {words}")
+        if code:
+            raise UsageError(f"{where} ended with {code}: {complaint.strip()}")
         return output
 
     def apply(self, manifest: Json) -> Json:
@@ -269,6 +275,21 @@ def _contexts(file: Path) -> list[str]:
         return [str(entry["name"]) for entry in yaml.safe_load(file.read_text())["contexts"]]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError):
         return []
+
+
+def _outcome(status: str) -> tuple[int | None, str]:
+    """A command's exit code from the status that Kubernetes sends in the end; None, with the server's
+    words, when it was not run, because its container has just ended for example."""
+    try:
+        said = mapping(json.loads(status))
+    except ValueError:
+        return None, status or "the connection ended before it did"
+    if said.get("status") == "Success":
+        return 0, ""
+    for cause in map(mapping, sequence(mapping(said.get("details")).get("causes"))):
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"]), ""
+    return None, str(said.get("message"))
 
 
 def _words(answer: str) -> str:

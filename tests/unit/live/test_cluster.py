@@ -210,6 +210,62 @@ def test_exec_where_the_server_does_not_take_it(cluster):
         cluster.exec("inference", "a", "c", ["ls", "-l"])
 
 
+class Ended:
+    """What a command leaves: its output, its complaint, and the status that Kubernetes sends last."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def run_forever(self, timeout: float) -> None:
+        pass
+
+    def is_open(self) -> bool:
+        return False
+
+    def read_stdout(self, timeout: float) -> str:
+        return "out"
+
+    def read_stderr(self, timeout: float) -> str:
+        return "no such file"
+
+    def read_channel(self, channel: int, timeout: float) -> str:
+        return self.status
+
+    def close(self) -> None:
+        pass
+
+
+GONE = 'unable to upgrade connection: container not found ("ray-worker")'
+EXIT = {
+    "reason": "NonZeroExitCode",
+    "details": {"causes": [{"reason": "ExitCode", "message": "2"}]},
+}
+LOST = {"message": GONE, "details": {"causes": [{"message": GONE}]}}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (json.dumps({"status": "Success"}), None),
+        (json.dumps({"status": "Failure", **EXIT}), "ended with 2: no such file"),
+        (json.dumps({"status": "Failure", **LOST}), "cannot be run: unable to upgrade connection"),
+        (
+            json.dumps({"status": "Failure", "message": "gone", "details": None}),
+            "cannot be run: gone",
+        ),
+        ("", "cannot be run: the connection ended"),
+        ("[1]", "cannot be run"),
+    ],
+)
+def test_what_a_command_came_to(cluster, monkeypatch, status, words):
+    monkeypatch.setattr("raypd.live.cluster.stream", lambda *_, **__: Ended(status))
+    if words is None:
+        assert cluster.exec("inference", "a", "c", ["ls"]) == "out"
+    else:
+        with pytest.raises(UsageError, match=words):
+            cluster.exec("inference", "a", "c", ["ls"])
+
+
 def test_a_server_that_does_not_answer(tmp_path):
     away = Cluster(kubeconfig(tmp_path, "https://127.0.0.1:1"))
     with pytest.raises(UsageError, match="does not answer") as error:
