@@ -62,6 +62,7 @@ def test_another_replica_disturbs_no_engine_that_is_there(reference, tmp_path):
     assert {**_pods(reference), "prefill": None} == {**pods, "prefill": None}
 
 
+@pytest.mark.slow
 def test_a_new_engine_argument_replaces_the_engine_on_the_same_pods(reference, tmp_path):
     """There is no place for a second engine beside the old: had Serve to start the new one first,
     it would wait for ever. The same goes for the way back."""
