@@ -197,14 +197,7 @@ def _application(original: Original) -> Iterator[Entry]:
 
 
 def _variables(block: str, group: Group, original: Original) -> Iterator[Entry]:
-    values: dict[str, tuple[Any, str]] = {}
-    for name, entry in group.env.items():
-        value = entry.get("valueFrom") or entry.get("value")
-        values[name] = (value, f"{group.env_path}[{name}]")
-    if block in original.engines:
-        for name, (path, value) in original.runtime_variables(block).items():
-            values[name] = (value, path)
-    for name, (value, path) in values.items():
+    for name, (path, value) in original.variables(block, group).items():
         if isinstance(value, dict):
             yield ("variable", block, name), {"valueFrom": value}, path
         elif value is not None:

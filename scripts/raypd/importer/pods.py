@@ -8,10 +8,10 @@ from typing import Any
 
 from raypd.importer.draft import Draft, merged, plain
 from raypd.importer.quantity import amount, as_bytes, as_cpu
-from raypd.importer.read import EFA, Original
+from raypd.importer.read import Original
 from raypd.importer.serve import asks_for
 from raypd.lint.eksctl.placement import TYPE_LABEL, ZONE_LABEL
-from raypd.lint.subject import Group, mapping, sequence
+from raypd.lint.subject import EFA, Group, mapping, sequence
 
 ZONE_ID_LABEL = "topology.k8s.aws/zone-id"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from raypd.lint.contract import contract_for
 from raypd.lint.subject import (
     SERVE_CONFIG,
     Engine,
@@ -22,8 +21,6 @@ from raypd.report import UsageError
 
 BUILT_IN = ("CPU", "GPU", "memory", "object_store_memory", "TPU")
 CHART_LABEL = "ray-pd-llm"
-GPU = "nvidia.com/gpu"
-EFA = "vpc.amazonaws.com/efa"
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,15 @@ class Original:
         used = {group.path for group in self.homes.values()}
         return [group for group in self.subject.workers if group.path not in used]
 
+    def variables(self, block: str, group: Group) -> dict[str, tuple[str, Any]]:
+        """name -> (path, value or valueFrom) of what the Ray container of a group, under the chart's
+        name of it, is given; what runtime_env gives to its engines wins."""
+        found = {
+            name: (f"{group.env_path}[{name}]", entry.get("valueFrom") or entry.get("value"))
+            for name, entry in group.env.items()
+        }
+        return found | (self.runtime_variables(block) if block in self.engines else {})
+
     def runtime_variables(self, role: str) -> dict[str, tuple[str, Any]]:
         """name -> (path, value) of what runtime_env gives this role's engines."""
         engine = self.engines[role]
@@ -127,11 +133,10 @@ def read(file: str) -> Original:
 
 def original(rendered: Rendered, origin: str) -> Original:
     """The parts of one RayService. Raises UsageError when no application of it can be read."""
-    cluster = mapping(mapping(rendered.rayservice.get("spec")).get("rayClusterConfig"))
-    subject = Subject(rendered, contract_for(str(cluster.get("rayVersion"))))
+    subject = Subject.of(rendered)
     for path, application in subject.applications:
         engines = {
-            "engine" if engine.role.startswith("engine") else engine.role: engine
+            engine.group: engine
             for engine in reversed(subject.engines)  # of several models the first stays
             if engine.path.startswith(f"{path}.")
         }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from raypd.importer.draft import Draft
-from raypd.importer.read import GPU, Original
-from raypd.lint.subject import mapping, quantity
+from raypd.importer.read import Original
+from raypd.lint.subject import GPU, mapping, quantity
 
 
 def rights(draft: Draft, original: Original) -> None:

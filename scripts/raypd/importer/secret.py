@@ -17,14 +17,7 @@ _DEFAULT = "hf-token"  # as docs/eks.md names the Secret
 def hub(draft: Draft, original: Original) -> None:
     """Fills huggingface: the Secret that the engines' token comes from, or the one to make."""
     for role, group in original.homes.items():
-        variables: dict[str, tuple[str, Any]] = {
-            name: (
-                f"{group.env_path}[{name}]",
-                mapping(entry.get("valueFrom")) or entry.get("value"),
-            )
-            for name, entry in group.env.items()
-        }
-        variables |= original.runtime_variables(role)
+        variables = original.variables(role, group)
         if str(variables.get("HF_HUB_OFFLINE", ("", ""))[1]).lower() in ("1", "true", "yes", "on"):
             draft.put("huggingface.offline", True)
         for name in TOKENS:

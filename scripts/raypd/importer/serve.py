@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from raypd.importer.draft import Draft
-from raypd.importer.read import EFA, Original
-from raypd.lint.subject import Engine, ingress_options, mapping, sequence, whole
+from raypd.importer.read import Original
+from raypd.lint.subject import EFA, Engine, ingress_options, mapping, sequence, whole
 from raypd.lint.transfer import CONV_LAYOUT, NIXL, PORT_BASE, ROLES
 from raypd.schema import shown
 

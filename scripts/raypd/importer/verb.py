@@ -22,7 +22,7 @@ from raypd.importer.rights import head_devices, rights
 from raypd.importer.secret import hub, scrub
 from raypd.importer.serve import serve
 from raypd.render import Rendered, RenderRefused, ValueArguments, default_chart, render
-from raypd.render.chart import as_folder
+from raypd.render.chart import as_folder, tables
 from raypd.report import Output, Report, UsageError
 from raypd.schema import dotted
 
@@ -68,8 +68,7 @@ def imported_from(
     """The chart's values for a RayService, and the report on what they carry over. `origin` and
     `to` are the files' names, for the comment at the top.
     """
-    with as_folder(chart) as folder:
-        facts = Facts.of(folder)
+    facts = Facts.of(chart)
     draft = drafted(source, facts)
     report = Report(not_checked=list(_NOT_CHECKED))
     first: Original | None = None
@@ -115,13 +114,13 @@ class Facts:
     versions: dict[str, Any]
 
     @classmethod
-    def of(cls, folder: Path) -> Facts:
-        names = ("models", "instances", "owned", "versions")
-        return cls(
-            yaml_text.load((folder / "values.yaml").read_text(encoding="utf-8")),
-            json.loads((folder / "values.schema.json").read_text(encoding="utf-8")),
-            *(yaml_text.load((folder / "files" / f"{n}.yaml").read_text("utf-8")) for n in names),
-        )
+    def of(cls, chart: Path) -> Facts:
+        with as_folder(chart) as folder:
+            return cls(
+                defaults=yaml_text.load((folder / "values.yaml").read_text(encoding="utf-8")),
+                schema=json.loads((folder / "values.schema.json").read_text(encoding="utf-8")),
+                **tables(folder, "models", "instances", "owned", "versions"),
+            )
 
 
 def drafted(source: Original, facts: Facts) -> Draft:

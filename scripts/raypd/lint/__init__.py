@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from raypd.lint import fabric, kuberay, placement, secrets, serve_config, transfer, versions
-from raypd.lint.contract import contract_for
 from raypd.lint.subject import Check, Subject
 from raypd.render import Rendered
 from raypd.report import Report
@@ -44,8 +43,8 @@ def check(
     `values` are the merged values where they are known, and `model` the shape of the model as the
     chart's files/models.yaml has it (`kind: hybrid` brings rules of its own).
     """
-    contract = contract_for(str(_ray_version(rendered)))
-    subject = Subject(rendered, contract, values, model)
+    subject = Subject.of(rendered, values, model)
+    contract = subject.contract
     report = Report(not_checked=list(OFFLINE))
     for title, checks in FAMILIES:
         report.checked.append(title.format(versions=contract.versions))
@@ -67,9 +66,3 @@ def check(
         for path in serve_config.unknown_builders(subject)
     ]
     return report
-
-
-def _ray_version(rendered: Rendered) -> Any:
-    spec = rendered.rayservice.get("spec")
-    cluster = spec.get("rayClusterConfig") if isinstance(spec, dict) else None
-    return cluster.get("rayVersion") if isinstance(cluster, dict) else None

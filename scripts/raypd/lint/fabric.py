@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from raypd.lint.subject import (
+    EFA,
+    GPU,
     Check,
     Engine,
     Group,
@@ -22,7 +24,6 @@ from raypd.lint.subject import (
 )
 from raypd.report import Finding
 
-EFA = "vpc.amazonaws.com/efa"
 _NVME = "/mnt/k8s-disks"
 
 
@@ -57,7 +58,7 @@ def devices_in_limits(subject: Subject) -> Iterator[Finding]:
     for group in subject.groups:
         resources = mapping(group.ray_container.get("resources"))
         limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
-        for name in (EFA, "nvidia.com/gpu"):
+        for name in (EFA, GPU):
             asked, limit = quantity(requests.get(name)), quantity(limits.get(name))
             if asked and asked != limit:
                 yield error(

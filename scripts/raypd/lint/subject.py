@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from raypd.lint.contract import Contract
+from raypd.lint.contract import Contract, contract_for
 from raypd.render import Rendered
 from raypd.report import Finding
 
 CLUSTER = "spec.rayClusterConfig"
 SERVE_CONFIG = "spec.serveConfigV2"
 _CLASSES = {"prefill": "Prefill", "decode": "Decode"}  # in the names of deployments
+GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"  # devices of a pod
 INGRESS = "OpenAiIngress"  # the name of Ray Serve LLM's ingress
 
 
@@ -75,6 +76,11 @@ class Engine:
     path: str
     config: dict[str, Any]
     overrides: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """The name that the chart gives to the group of its pods: prefill, decode or engine."""
+        return self.role.partition("[")[0]
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -267,6 +273,18 @@ class Subject:
     contract: Contract
     values: dict[str, Any] | None = None
     model: dict[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rendered: Rendered,
+        values: dict[str, Any] | None = None,
+        model: dict[str, Any] | None = None,
+    ) -> Subject:
+        """With the contract of the Ray that the render names."""
+        spec = mapping(rendered.rayservice.get("spec"))
+        version = mapping(spec.get("rayClusterConfig")).get("rayVersion")
+        return cls(rendered, contract_for(str(version)), values, model)
 
     @property
     def rayservice(self) -> dict[str, Any]:

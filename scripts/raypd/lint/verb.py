@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,15 @@ from raypd import yaml_text
 from raypd.lint import OFFLINE, check
 from raypd.lint.contract import contract_for
 from raypd.lint.subject import Subject, mapping
-from raypd.render import Rendered, RenderRefused, all_from_manifest, default_chart, render
-from raypd.render.chart import as_folder
+from raypd.render import (
+    Rendered,
+    RenderRefused,
+    all_from_manifest,
+    default_chart,
+    manifest_text,
+    render,
+)
+from raypd.render.chart import tables
 from raypd.render.helm import ValueArguments, merged_values
 from raypd.report import Finding, Output, Report, UsageError
 
@@ -56,7 +64,9 @@ def of_values(
     """The report on what `chart` makes of the values, and on an eksctl config and NodePools beside
     them."""
     config = read_yaml(eksctl, "--eksctl") if eksctl is not None else None
-    node_pools = _documents(karpenter, "--karpenter") if karpenter is not None else None
+    node_pools = None
+    if karpenter is not None:
+        node_pools = _parsed(karpenter, "--karpenter", lambda text: list(yaml_text.load_all(text)))
     refused: list[Finding] = []
     try:
         rendered = render(
@@ -76,8 +86,7 @@ def of_values(
             )
         refused, rendered = refusal.findings, refusal.rendered
     values = merged_values(chart, arguments, helm)
-    with as_folder(chart) as folder:
-        facts = _chart_data(folder)
+    facts = tables(chart, "models", "instances")
     report = check(rendered, values, _model(values, facts["models"]))
     report.findings[:0] = refused
     report.checked.insert(0, "the chart's schema and rules")
@@ -106,13 +115,9 @@ def of_values(
 
 def of_manifest(path: Path) -> Report:
     """The report on a manifest, rendered or written by hand; all RayServices of it, one by one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--manifest {path} cannot be read: {error}") from error
     models = _chart_models()
     whole = Report()
-    found = all_from_manifest(text, str(path))
+    found = all_from_manifest(manifest_text(path, "--manifest"), str(path))
     for rendered in found:
         report = check(rendered, model=_model_of(rendered, models))
         where = f"RayService/{rendered.name} " if len(found) > 1 else ""
@@ -125,38 +130,25 @@ def of_manifest(path: Path) -> Report:
     return whole
 
 
-def _documents(path: Path, option: str) -> list[Any]:
-    """Every document of the file that an option names."""
-    try:
-        return list(yaml_text.load_all(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{option} {path} cannot be read as YAML: {error}") from error
-
-
 def read_yaml(path: Path, option: str) -> dict[str, Any]:
     """The mapping in the file that an option names. Raises UsageError when there is none."""
-    try:
-        parsed = yaml_text.load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{option} {path} cannot be read as YAML: {error}") from error
+    parsed = _parsed(path, option, yaml_text.load)
     if not isinstance(parsed, dict):
         raise UsageError(f"{option} {path} holds no mapping. Give an eksctl ClusterConfig.")
     return parsed
 
 
-def _chart_data(folder: Path) -> dict[str, dict[str, Any]]:
-    """The chart's tables of models and instance types; empty for a chart that has none."""
-    tables: dict[str, dict[str, Any]] = {}
-    for name in ("models", "instances"):
-        path = folder / "files" / f"{name}.yaml"
-        tables[name] = yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return tables
+def _parsed(path: Path, option: str, load: Callable[[str], Any]) -> Any:
+    try:
+        return load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{option} {path} cannot be read as YAML: {error}") from error
 
 
 def _chart_models() -> dict[str, Any]:
     """The shapes of models that this checkout's chart knows; none outside of a checkout."""
     try:
-        return _chart_data(default_chart())["models"]
+        return tables(default_chart(), "models")["models"]
     except UsageError:
         return {}
 

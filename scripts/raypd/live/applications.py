@@ -40,7 +40,7 @@ class Deployment:
     @property
     def role(self) -> str | None:
         """The component whose pods run it: "prefill", "decode", "engine"; None for the ingress."""
-        return role_of(self.name)
+        return _ROLES.get(self.name.partition(":")[0])
 
     @property
     def failed(self) -> bool:
@@ -72,12 +72,6 @@ def applications(snapshot: Snapshot) -> list[Application]:
             for name, application in (snapshot.serve.get("applications") or {}).items()
         ]
     return _seen_by_kuberay(snapshot)
-
-
-def role_of(deployment: str) -> str | None:
-    """The component whose pods run a deployment of that name: "prefill", "decode", "engine"; None for
-    the ingress."""
-    return _ROLES.get(deployment.partition(":")[0])
 
 
 def spare_pods(snapshot: Snapshot, role: str, engines: int) -> list[str] | None:

@@ -19,6 +19,7 @@ from raypd.live.cluster import Cluster, Forbidden
 from raypd.live.install import operator
 from raypd.live.interrupt import INTERRUPTED, Interrupted, Interrupts
 from raypd.live.release import Helm
+from raypd.render import is_kept
 from raypd.report import Finding, Output, Report, UsageError
 
 Json = dict[str, Any]
@@ -26,7 +27,6 @@ Json = dict[str, Any]
 _ERR = Console(stderr=True, soft_wrap=True)
 _PAUSE = 2.0  # seconds between two looks
 _GRACE = 30  # seconds that Kubernetes gives a pod that names none
-_KEEP = "helm.sh/resource-policy"
 _IN_THE_END = ("PersistentVolumeClaim", "ServiceAccount")  # deleted by name, if at all
 _INSTANCE = "app.kubernetes.io/instance"
 _REDIS_CLEANUP = "ray.io/gcs-ft-redis-cleanup-finalizer"
@@ -65,7 +65,7 @@ class Plan:
     deleted: list[str]
     kept: list[str]
     claims: list[str]
-    accounts: list[str] = field(default_factory=list)
+    accounts: list[str]
 
 
 def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool) -> Plan:
@@ -73,7 +73,7 @@ def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool)
 
     `manifests` are the release's objects as Helm has them.
     """
-    by_helm = [m for m in manifests if not _is_kept(m)]
+    by_helm = [m for m in manifests if not is_kept(m)]
     deleted = [_line(str(m.get("kind")), m) for m in by_helm]
     deleted += [
         f"{_line(kind, item)}, made by KubeRay" if kind == "RayCluster" else _line(kind, item)
@@ -83,7 +83,7 @@ def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool)
     ]
     gone = {_name(m) for m in by_helm if m.get("kind") == "PersistentVolumeClaim"}
     claims = [_name(claim) for claim in left.claims if _name(claim) not in gone]
-    accounts = [_name(m) for m in manifests if _is_kept(m) and m.get("kind") == "ServiceAccount"]
+    accounts = [_name(m) for m in manifests if is_kept(m) and m.get("kind") == "ServiceAccount"]
     deleted += [f"ServiceAccount {name}, when KubeRay has emptied the Redis" for name in accounts]
     kept = []
     if delete_claims:
@@ -91,7 +91,7 @@ def plan(manifests: list[Json], left: Left, namespace: str, delete_claims: bool)
     else:
         kept += [f"PersistentVolumeClaim {name} (--delete-claims deletes it)" for name in claims]
     for manifest in manifests:
-        if _is_kept(manifest) and manifest.get("kind") not in _IN_THE_END:
+        if is_kept(manifest) and manifest.get("kind") not in _IN_THE_END:
             kept.append(f"{_line(str(manifest.get('kind')), manifest)}, which asks to be kept")
     kept += [f"{path} on the nodes: {what}" for path, what in _host_paths(manifests).items()]
     kept.append(f"namespace {namespace}, KubeRay's operator and its CRDs")
@@ -431,11 +431,6 @@ def _host_paths(manifests: list[Json]) -> dict[str, str]:
                 if path and volume.get("name") in written:
                     found.setdefault(str(path), []).append(str(group.get("groupName", "head")))
     return {path: f"what {' and '.join(groups)} wrote there" for path, groups in found.items()}
-
-
-def _is_kept(manifest: Json) -> bool:
-    annotations = mapping(mapping(manifest.get("metadata")).get("annotations"))
-    return str(annotations.get(_KEEP, "")).lower() == "keep"
 
 
 def _is_ready(node: Json) -> bool:

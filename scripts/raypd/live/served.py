@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raypd import yaml_text
+from raypd.lint.subject import EFA
 from raypd.live.snapshot import ENGINES, HEAD, RAY_API, component_of, labels, running
 from raypd.report import UsageError
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-EFA = "vpc.amazonaws.com/efa"
 _TELEMETRY_PORT = "9090"  # NIXL's default
 
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
-from raypd import yaml_text
 from raypd.lint.subject import error, mapping
 from raypd.lint.verb import of_values
-from raypd.live.applications import role_of, spare_pods
+from raypd.live.applications import spare_pods
 from raypd.live.cluster import Cluster
 from raypd.live.diagnosis import diagnose
 from raypd.live.install import operator, preconditions
@@ -28,7 +27,7 @@ from raypd.live.progress import endpoint
 from raypd.live.release import Helm, is_locked
 from raypd.live.snapshot import take
 from raypd.render import Rendered, ValueArguments, default_chart, render
-from raypd.render.chart import as_folder
+from raypd.render.chart import tables
 from raypd.report import Finding, Output, Report, UsageError
 from raypd.upgrade.change import describe, resize, shrinking
 
@@ -195,9 +194,7 @@ class Up:
         return self._look_round(case.rendered)
 
     def _look_round(self, rendered: Rendered) -> Case:
-        with as_folder(self.chart) as folder:
-            path = folder / "files" / "versions.yaml"
-            versions = yaml_text.load(path.read_text(encoding="utf-8"))
+        versions = tables(self.chart, "versions")["versions"]
         facts = gather(self.cluster, rendered, self.namespace)
         return Case(rendered, self.release, self.namespace, versions, facts)
 
@@ -219,10 +216,12 @@ class Up:
         """Lets go of pods, once Ray Serve has ended the engines that are too many: which ones is its
         choice, and the pods of the others stay."""
         changed = case.change
-        fewer = shrinking(changed) if changed is not None and not changed.new_cluster else {}
+        fewer = (
+            shrinking(changed.resized) if changed is not None and not changed.new_cluster else {}
+        )
         if not fewer:
             return
-        wanted = _engines(case.rendered)
+        wanted = {engine.group: engine.replicas[0] for engine in case.subject.engines}
         # Where an engine takes several pods, those without a replica may be part of one.
         spare: dict[str, list[str]] = {g: [] for g, pods in fewer.items() if wanted.get(g) != pods}
         self.say(f"Ray Serve ends the engines that are too many of {', '.join(fewer)}")
@@ -309,17 +308,6 @@ class Up:
     def command(self, verb: str) -> str:
         """A verb of raypd for this release, as a person types it."""
         return f"raypd {verb} --release {self.release} -n {self.namespace}{self.where}"
-
-
-def _engines(rendered: Rendered) -> dict[str, int]:
-    """Role -> number of engines that the serve config asks for, of the roles that do not scale by
-    themselves."""
-    return {
-        role: deployment["num_replicas"]
-        for application in rendered.serve_config["applications"]
-        for deployment in application["deployments"]
-        if (role := role_of(deployment["name"])) and "num_replicas" in deployment
-    }
 
 
 def _tell(work: Up, output: Output) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from raypd.lint.subject import GPU
 from raypd.report import UsageError
 
 HOST = "127.0.0.1"
@@ -32,7 +33,6 @@ PORTS = (
 )
 HEAD_PORTS = ("port", "dashboard-port", "ray-client-server-port")
 _REPLACED_OPTIONS = {*PORTS, "min-worker-port", "max-worker-port", "dashboard-host", "block"}
-_GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _capacity(container: Mapping[str, Any]) -> dict[str, str]:
         options["num-cpus"] = str(math.ceil(quantity(cpu)))
     if (memory := limits.get("memory", requests.get("memory"))) is not None:
         options["memory"] = str(int(quantity(memory)))
-    options["num-gpus"] = str(int(quantity(limits.get(_GPU, 0))))
+    options["num-gpus"] = str(int(quantity(limits.get(GPU, 0))))
     return options
 
 

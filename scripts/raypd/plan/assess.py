@@ -102,7 +102,7 @@ def assess(shape: ModelShape, deployment: Deployment, load: Traffic) -> Assessme
     kv_bytes = first.role.engine.kv_bytes
     prompt_bytes = request_bytes(shape, load.input, kv_bytes)
     rate = min(first.role.wire, last.role.wire) if apart else 0.0
-    transfer = prompt_bytes / rate if rate else 0.0
+    transfer = wire.transfer_seconds(shape, rate, load.input, kv_bytes) if rate else 0.0
     prefill_share = load.input / first.prompt_rate
     decode_share = load.output / last.decode_rate if last.decode_rate else math.inf
     busy = assumed("busy")

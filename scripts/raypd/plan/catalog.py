@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from raypd import yaml_text
 from raypd.data import load
 from raypd.plan.shape import Config
-from raypd.render.chart import as_folder
 from raypd.report import UsageError
 
 _KEYS = {
@@ -20,13 +18,6 @@ _KEYS = {
     "head_dim": "headDim",
     "max_position_embeddings": "maxModelLen",
 }
-
-
-def chart_table(chart: Path, name: str) -> dict[str, Any]:
-    """A file under the chart's files/, e.g. "models.yaml"; empty for a chart that has none."""
-    with as_folder(chart) as folder:
-        path = folder / "files" / name
-        return yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def config_of(name: str, models: dict[str, Any]) -> Config | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raypd.plan import assess, candidates, findings
-from raypd.plan.catalog import chart_table, find_config, with_values
+from raypd.plan.catalog import find_config, with_values
 from raypd.plan.cost import Prices, read_prices
 from raypd.plan.deployment import Deployment, of_values, proposed
 from raypd.plan.engine import Engine, assumed, batch_defaults, card_of
@@ -19,6 +19,7 @@ from raypd.plan.sheet import Section, model, sections
 from raypd.plan.traffic import Traffic, ratio
 from raypd.plan.verdict import Verdict, judge
 from raypd.render import RenderRefused, default_chart, render
+from raypd.render.chart import tables
 from raypd.render.helm import ValueArguments, merged_values
 from raypd.report import Finding, Output, Report, UsageError
 
@@ -122,8 +123,9 @@ def make(chart: Path, arguments: ValueArguments, question: Question, prices: Pri
 
 def _of_model(chart: Path, question: Question, prices: Prices) -> Plan:
     """What a model needs: on the instance type that is named, else on all of them."""
-    instances = chart_table(chart, "instances.yaml")
-    config = find_config(str(question.model), chart_table(chart, "models.yaml"))
+    known = tables(chart, "instances", "models")
+    instances = known["instances"]
+    config = find_config(str(question.model), known["models"])
     shape = shape_of(config, str(question.model))
     traffic = question.traffic(question.max_context)
     context = question.max_context or traffic.tokens
@@ -199,13 +201,14 @@ def _of_values(chart: Path, arguments: ValueArguments, question: Question, price
             checked=["the chart's schema and rules"],
             not_checked=["everything behind them: repair the findings first"],
         )
-    values = _filled(merged_values(chart, arguments), chart_table(chart, "defaults.yaml"))
-    instances = chart_table(chart, "instances.yaml")
+    known = tables(chart, "defaults", "instances", "models")
+    values = _filled(merged_values(chart, arguments), known["defaults"])
+    instances = known["instances"]
     deployment, unknown = of_values(values, instances)
     if deployment is None:
         return Plan(title=values["model"]["source"], not_checked=[*unknown, *_NOT_COUNTED])
     block = values["model"]
-    config = find_config(question.model or block["source"], chart_table(chart, "models.yaml"))
+    config = find_config(question.model or block["source"], known["models"])
     shape = shape_of(
         with_values(config, block["dtype"], block["quantization"]),
         question.model or block["source"],

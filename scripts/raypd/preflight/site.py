@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypd.lint.contract import contract_for
 from raypd.lint.eksctl import cluster as eksctl
-from raypd.lint.subject import Group, Subject, mapping, quantity
+from raypd.lint.subject import EFA, GPU, Group, Subject, mapping, quantity
 from raypd.preflight.outcome import NotChecked, Once
 from raypd.render import Rendered
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_GPU, _EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
 _TYPE = "node.kubernetes.io/instance-type"
 
 
@@ -147,8 +146,8 @@ def nodes_of_values(values: Json, rendered: Rendered, instances: Json) -> list[N
         if not kind:
             continue
         offered = mapping(mapping(instances.get(kind)).get("gpu")).get("count") or 1
-        asked = sum(group.pods[0] * max(_asked(group, _GPU), 1) for group in groups)
-        efa = any(_asked(group, _EFA) for group in groups)
+        asked = sum(group.pods[0] * max(_asked(group, GPU), 1) for group in groups)
+        efa = any(_asked(group, EFA) for group in groups)
         interfaces = mapping(mapping(instances.get(kind)).get("efa")).get("interfaces", 1)
         found.append(
             Nodes(

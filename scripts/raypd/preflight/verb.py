@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from raypd import yaml_text
 from raypd.lint.eksctl.cluster import malformed
 from raypd.lint.verb import read_yaml
 from raypd.preflight import checks
@@ -22,7 +21,7 @@ from raypd.preflight.outcome import Once
 from raypd.preflight.site import Site, nodes_of_config, nodes_of_values
 from raypd.preflight.web import Web
 from raypd.render import Rendered, RenderRefused, ValueArguments, default_chart, render
-from raypd.render.chart import as_folder
+from raypd.render.chart import tables
 from raypd.render.helm import merged_values
 from raypd.report import Finding, Output, UsageError
 
@@ -110,8 +109,13 @@ def site_of(
     `config` is a well-formed eksctl config. Raises UsageError when the options contradict each other
     or name what is not there.
     """
-    with as_folder(chart) as folder:
-        instances, versions = (_chart_file(folder, name) for name in ("instances", "versions"))
+    known = tables(chart, "instances", "versions")
+    for name, table in known.items():
+        if not table:
+            raise UsageError(
+                f"The chart has no files/{name}.yaml: it is not ray-pd-llm. See --chart."
+            )
+    instances, versions = known["instances"], known["versions"]
     own = _metadata(config)
     if region and own and region != own["region"]:
         raise UsageError(
@@ -146,13 +150,6 @@ def site_of(
 
 def _metadata(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return config["metadata"] if config is not None else {}
-
-
-def _chart_file(folder: Path, name: str) -> Json:
-    path = folder / "files" / f"{name}.yaml"
-    if not path.is_file():
-        raise UsageError(f"The chart has no files/{name}.yaml: it is not ray-pd-llm. See --chart.")
-    return yaml_text.load(path.read_text(encoding="utf-8"))
 
 
 def _tell_refused(findings: list[Finding], output: Output) -> int:

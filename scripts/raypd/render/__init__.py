@@ -22,6 +22,8 @@ __all__ = [
     "all_from_manifest",
     "default_chart",
     "from_manifest",
+    "is_kept",
+    "manifest_text",
     "render",
 ]
 
@@ -80,6 +82,14 @@ def render(
     return from_manifest(text, origin)
 
 
+def manifest_text(path: Path, option: str) -> str:
+    """What is in the manifest file that an option names. Raises UsageError when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{option} {path} cannot be read: {error}") from error
+
+
 def from_manifest(text: str, origin: str) -> Rendered:
     """The one RayService in manifests that are already rendered; `origin` names them in messages."""
     found = all_from_manifest(text, origin)
@@ -115,6 +125,14 @@ def all_from_manifest(text: str, origin: str) -> list[Rendered]:
         else Rendered(text, manifests, one, _serve_config(one, origin))
         for one in rayservices
     ]
+
+
+def is_kept(manifest: Mapping[str, Any]) -> bool:
+    """Helm leaves the object in the cluster when its release goes (helm.sh/resource-policy)."""
+    metadata = manifest.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    policy = annotations.get("helm.sh/resource-policy") if isinstance(annotations, dict) else None
+    return str(policy).lower() == "keep"
 
 
 def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:

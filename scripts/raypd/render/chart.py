@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from raypd import yaml_text
 from raypd.report import UsageError
 
 
@@ -38,3 +40,13 @@ def as_folder(chart: Path) -> Iterator[Path]:
             ) from error
         (metadata,) = Path(scratch).glob("*/Chart.yaml")  # Helm has read it before
         yield metadata.parent
+
+
+def tables(chart: Path, *names: str) -> dict[str, dict[str, Any]]:
+    """Tables of the chart's files/ by their names, as "models"; {} for one that the chart has not."""
+    with as_folder(chart) as folder:
+        paths = {name: folder / "files" / f"{name}.yaml" for name in names}
+        return {
+            name: yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            for name, path in paths.items()
+        }

@@ -265,11 +265,11 @@ def _few(found: list[Difference]) -> str:
     return ", ".join(paths[:4]) + (" ..." if len(paths) > 4 else "")
 
 
-def shrinking(change: Change) -> dict[str, int]:
+def shrinking(resized: list[Resize]) -> dict[str, int]:
     """Worker groups that lose pods, with the number of pods that they keep."""
     return {
         r.group: r.after
-        for r in change.resized
+        for r in resized
         if r.key == "replicas" and r.before is not None and r.after < r.before
     }
 
@@ -285,7 +285,7 @@ def resize(config: Json, cluster: Json, spare: dict[str, list[str]] | None = Non
     spare = spare or {}
     running = mapping(cluster.get("spec"))
     resized = _resized(config, running)
-    waiting = shrinking(Change(resized=resized)).keys() - spare.keys()
+    waiting = shrinking(resized).keys() - spare.keys()
     changes = {(r.group, r.key): r.after for r in resized if r.group not in waiting}
     if not changes:
         return None

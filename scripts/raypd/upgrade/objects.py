@@ -11,13 +11,14 @@ from kubernetes.utils import parse_quantity
 
 from raypd.data import load
 from raypd.lint.subject import mapping, sequence
+from raypd.render import is_kept
 from raypd.upgrade.difference import WITHOUT_SCHEMA, Difference, differences
 
 Json = dict[str, Any]
 Fate = Literal["created", "changed", "deleted", "kept"]
 Identity = tuple[str, str, str, str]
 
-_POLICY, _HOOK = "helm.sh/resource-policy", "helm.sh/hook"
+_HOOK = "helm.sh/hook"
 _STORAGE = "spec.resources.requests.storage"
 # What the server writes, for manifests that were read from one.
 _OF_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
@@ -49,7 +50,7 @@ def compare(before: list[Json], after: list[Json]) -> list[ObjectChange]:
         one, other = old.get(identity), new.get(identity)
         _, kind, _, name = identity
         if one is None or other is None:
-            gone: Fate = "kept" if _keeps(one) else "deleted"
+            gone: Fate = "kept" if one is not None and is_kept(one) else "deleted"
             found.append(ObjectChange(kind, name, "created" if one is None else gone))
             continue
         places = differences(WITHOUT_SCHEMA, _content(one), _content(other))
@@ -135,11 +136,6 @@ def _shrinks(place: Difference) -> bool:
         return bool(parse_quantity(place.after) < parse_quantity(place.before))
     except (ValueError, TypeError, ArithmeticError):
         return True  # no size at all
-
-
-def _keeps(manifest: Json | None) -> bool:
-    annotations = mapping(mapping(mapping(manifest).get("metadata")).get("annotations"))
-    return annotations.get(_POLICY) == "keep"
 
 
 def _is_hook(manifest: Json) -> bool:

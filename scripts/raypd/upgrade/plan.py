@@ -15,7 +15,7 @@ from raypd.report import Finding
 from raypd.upgrade import findings, objects
 from raypd.upgrade.change import INCREMENTAL, Change, change, describe, strategy
 from raypd.upgrade.findings import Upgrade
-from raypd.upgrade.roles import alone, subject_of
+from raypd.upgrade.roles import alone
 from raypd.upgrade.room import Room, room
 from raypd.upgrade.rows import NONE, Row, of_change, of_objects
 
@@ -79,7 +79,7 @@ def make(title: str, before: Rendered, after: Rendered, case: Case | None = None
     """The plan from one side to the other. `case` is the new side on a cluster, whose RayService and
     RayCluster then stand for what runs; without one both sides are renders."""
     facts = case.facts if case else None
-    old, new = subject_of(before), subject_of(after)
+    old, new = Subject.of(before), Subject.of(after)
     found = _change(before, after, facts)
     lonely = {name: alone(old, new, name) for name in (a.name for a in found.applications)}
     seen = facts if facts is not None and room_is_seen(facts) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from raypd.lint.contract import contract_for
 from raypd.lint.subject import (
     INGRESS,
     Subject,
@@ -13,15 +12,8 @@ from raypd.lint.subject import (
     mapping,
     whole,
 )
-from raypd.render import Rendered
 
 Json = dict[str, Any]
-
-
-def subject_of(rendered: Rendered) -> Subject:
-    """A render, taken apart."""
-    cluster = mapping(mapping(rendered.rayservice.get("spec")).get("rayClusterConfig"))
-    return Subject(rendered, contract_for(str(cluster.get("rayVersion"))))
 
 
 def alone(old: Subject, new: Subject, application: str) -> list[str]:

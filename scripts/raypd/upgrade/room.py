@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from raypd.lint.subject import Subject, mapping, whole
+from raypd.lint.subject import EFA, GPU, Subject, mapping, whole
 from raypd.live.diagnosis.fit import amount
 from raypd.live.install.facts import Facts
 from raypd.live.install.placing import Wanted, left
@@ -17,8 +17,8 @@ from raypd.upgrade.change import SIZES, Change
 Json = dict[str, Any]
 
 _NAMES = {
-    "nvidia.com/gpu": "GPUs",
-    "vpc.amazonaws.com/efa": "EFA interfaces",
+    GPU: "GPUs",
+    EFA: "EFA interfaces",
     "cpu": "CPUs",
     "memory": "memory",
 }

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from raypd import yaml_text
 from raypd.live.cluster import Cluster
 from raypd.live.install.facts import gather
 from raypd.live.install.preconditions import Case
@@ -17,9 +16,10 @@ from raypd.render import (
     ValueArguments,
     default_chart,
     from_manifest,
+    manifest_text,
     render,
 )
-from raypd.render.chart import as_folder
+from raypd.render.chart import tables
 from raypd.report import Output, Report, UsageError
 from raypd.upgrade import revision as git
 from raypd.upgrade.change import serve_config
@@ -105,10 +105,7 @@ def of_revision(
 
 def of_manifest(path: Path, after: Rendered) -> Plan:
     """From a file that was rendered before."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--from-manifest {path} cannot be read: {error}") from error
+    text = manifest_text(path, "--from-manifest")
     return make(f"From {path} to what is here", from_manifest(text, str(path)), after)
 
 
@@ -137,9 +134,7 @@ def of_cluster(
             "is none of this chart."
         )
     facts = gather(cluster, after, namespace)
-    with as_folder(chart) as folder:
-        path = folder / "files" / "versions.yaml"
-        versions = yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    versions = tables(chart, "versions")["versions"]
     live = facts.rayservice or rayservices[0]
     before = Rendered("", manifests, live, serve_config(live))
     title = f"{release} (namespace {namespace}), from the cluster to what is here"

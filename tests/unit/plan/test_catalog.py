@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from raypd.plan import catalog
 from raypd.plan.engine import card_of
 from raypd.plan.shape import kv_bytes_per_token, shape_of
 from raypd.report import UsageError
-from unit.plan.samples import CHART, DEEPSEEK_V3, INSTANCES, MODELS
+from unit.plan.samples import DEEPSEEK_V3, INSTANCES, MODELS
 
 
 def test_every_model_of_the_chart_can_be_planned_for() -> None:
@@ -64,9 +63,3 @@ def test_values_say_how_weights_are_loaded() -> None:
     double = shape_of(catalog.with_values(config, "float32", ""), "x")
     assert quantized.weight_bytes < whole.weight_bytes
     assert double.weight_bytes == 2 * whole.weight_bytes
-
-
-def test_a_chart_without_tables(tmp_path: Path) -> None:
-    shutil.copy(CHART / "Chart.yaml", tmp_path)
-    assert catalog.chart_table(tmp_path, "models.yaml") == {}
-    assert catalog.chart_table(CHART, "models.yaml") == MODELS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raypd import toolchain
-from raypd.render import RenderRefused, default_chart, from_manifest, render
+from raypd.render import RenderRefused, default_chart, from_manifest, is_kept, render
 from raypd.render.helm import ValueArguments, merged_values
 from raypd.render.refusal import chart_findings
 from raypd.report import UsageError
@@ -155,3 +155,19 @@ def test_yaml_that_means_nothing_special_to_kubernetes_is_read() -> None:
     """A plain `=` is a value of its own in YAML 1.1, and Helm prints it for an empty selector."""
     text = "kind: RayService\nspec: {serveConfigV2: 'a: 1'}\n---\nkind: ConfigMap\ndata: {a: =}\n"
     assert from_manifest(text, "here").manifests[1]["data"] == {"a": "="}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "kept"),
+    [
+        ({"helm.sh/resource-policy": "keep"}, True),
+        ({"helm.sh/resource-policy": "Keep"}, True),  # Helm reads it in any case
+        ({"helm.sh/resource-policy": "delete"}, False),
+        ({"other": "keep"}, False),
+        (None, False),
+        ([], False),
+    ],
+)
+def test_what_helm_keeps(annotations, kept):
+    assert is_kept({"metadata": {"name": "a", "annotations": annotations}}) is kept
+    assert not is_kept({"metadata": None})

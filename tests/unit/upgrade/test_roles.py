@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raypd.upgrade.roles import alone, models, routes, subject_of
+from raypd.lint.subject import Subject
+from raypd.upgrade.roles import alone, models, routes
 from unit.live import paper
 
 ALL = ["Prefill:qwen3_5-9b", "Decode:qwen3_5-9b", "OpenAiIngress"]
@@ -30,11 +31,11 @@ TWO = ("prefill.replicas=2", "decode.replicas=2", "endpoint.replicas=2")
 def test_what_nobody_stands_in_for(
     before: tuple[str, ...], after: tuple[str, ...], expected: list[str]
 ) -> None:
-    old, new = subject_of(paper.rendered(*before)), subject_of(paper.rendered(*after))
+    old, new = Subject.of(paper.rendered(*before)), Subject.of(paper.rendered(*after))
     assert alone(old, new, "llm") == expected
     assert alone(old, new, "other") == []
 
 
 def test_what_clients_ask_for() -> None:
-    subject = subject_of(paper.rendered("model.id=m", "endpoint.routePrefix=/v2"))
+    subject = Subject.of(paper.rendered("model.id=m", "endpoint.routePrefix=/v2"))
     assert (models(subject), routes(subject)) == ({"m"}, {"llm": "/v2"})

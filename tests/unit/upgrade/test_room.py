@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from raypd.lint.subject import Subject
 from raypd.upgrade.change import change
-from raypd.upgrade.roles import subject_of
 from raypd.upgrade.room import Room, room
 from unit.live import paper
 
@@ -13,7 +13,7 @@ SPARE = ("upgrade.strategy=NewCluster", "upgrade.spareCapacity=true")
 def of(after: tuple[str, ...], before: tuple[str, ...] = (), facts: bool = False) -> Room:
     old, new = paper.rendered(*before), paper.rendered(*after)
     found = change(None, new.rayservice, old.rayservice)
-    return room(found, subject_of(new), paper.facts() if facts else None)
+    return room(found, Subject.of(new), paper.facts() if facts else None)
 
 
 def test_a_second_cluster_takes_all_of_it_again() -> None:

@@ -16,7 +16,7 @@ from raypd.lint.eksctl.cluster import (
     local_storage,
     node_config,
 )
-from raypd.lint.eksctl.pods import EFA, GPU
+from raypd.lint.subject import EFA, GPU
 from raypd.report import Finding
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from raypd.lint.eksctl.cluster import Cluster, Group, Json, Taint, listed
-from raypd.lint.eksctl.pods import EFA, GPU, Pod, apart, satisfied, terms, tolerates
+from raypd.lint.eksctl.pods import Pod, apart, satisfied, terms, tolerates
+from raypd.lint.subject import EFA, GPU
 from raypd.report import Finding
 
 TYPE_LABEL = "node.kubernetes.io/instance-type"

@@ -9,8 +9,6 @@ from typing import Any
 
 from raypd.lint.eksctl.cluster import Json, Taint
 
-GPU = "nvidia.com/gpu"
-EFA = "vpc.amazonaws.com/efa"
 HOST_LABEL = "kubernetes.io/hostname"
 
 

@@ -17,8 +17,9 @@ from raypd.lint.eksctl.placement import (
     wanted,
     zone_matches,
 )
-from raypd.lint.eksctl.pods import EFA, GPU, Pod, terms
+from raypd.lint.eksctl.pods import Pod, terms
 from raypd.lint.karpenter.pools import Pool
+from raypd.lint.subject import EFA, GPU
 from raypd.report import Finding
 
 

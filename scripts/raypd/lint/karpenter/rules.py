@@ -9,9 +9,10 @@ from typing import Any
 from raypd.lint.eksctl.cluster import Group, Json, listed
 from raypd.lint.eksctl.disks import Needs
 from raypd.lint.eksctl.placement import ZONE_LABEL
-from raypd.lint.eksctl.pods import EFA, GPU, Pod, quantity
+from raypd.lint.eksctl.pods import Pod, quantity
 from raypd.lint.karpenter.homes import Home
 from raypd.lint.karpenter.pools import Pool, facts
+from raypd.lint.subject import EFA, GPU
 from raypd.report import Finding
 
 Guests = list[tuple[Pod, Home]]

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from raypd.data import load
-from raypd.lint.subject import error, mapping, warning
+from raypd.lint.subject import GPU, error, mapping, warning
 from raypd.live.diagnosis.fit import amount, not_wanted, obstacles, offers
 from raypd.live.diagnosis.scheduling import no_device, plugins_of
-from raypd.live.install.placing import Wanted, wanted
+from raypd.live.install.placing import Wanted
+from raypd.live.install.preconditions import wanted_pods
 from raypd.live.snapshot import Json, Snapshot, labels
 from raypd.preflight.aws.ami import cuda_of
 from raypd.preflight.outcome import NotChecked, Outcome, Seen
@@ -85,7 +86,7 @@ def driver_on_nodes(site: Site) -> Iterator[Outcome]:
         raise NotChecked(f"the driver that CUDA {cuda} needs is not known")
     drivers: dict[str, str] = {}
     for group in groups_of(site):
-        if "nvidia.com/gpu" in group.request:
+        if GPU in group.request:
             for node in selected(site, group):
                 known = labels(node)
                 drivers[node["metadata"]["name"]] = next(
@@ -114,7 +115,7 @@ def driver_on_nodes(site: Site) -> Iterator[Outcome]:
 
 
 def groups_of(site: Site) -> list[Wanted]:
-    return wanted(site.kube.case.subject.groups)
+    return wanted_pods(site.kube.case.subject)
 
 
 def selected(site: Site, group: Wanted) -> list[Json]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubernetes.config import ConfigException, list_kube_config_contexts
 
-from raypd.live.cluster import Cluster, Forbidden
+from raypd.live.cluster import Cluster
 from raypd.live.install.facts import gather
 from raypd.live.install.preconditions import Case
 from raypd.preflight.outcome import NotChecked, Once
@@ -125,7 +125,5 @@ class Kube:
             return self.cluster.list(path)
         except LookupError:
             return []
-        except Forbidden as refusal:
-            raise NotChecked(str(refusal)) from refusal
         except UsageError as refusal:
             raise NotChecked(str(refusal)) from refusal
