@@ -181,3 +181,12 @@ def test_a_second_cluster_beside_the_first(cluster, other):
     if cluster.simulated:
         assert first is not None
         assert all(alive for *_, alive in lifecycle.daemons(first))
+
+
+def test_machines_that_outlive_their_holder_go_down_too(cluster, other):
+    """As after a step of the clock on a machine that was suspended: the holder is not found."""
+    made = lifecycle.up(OTHER)
+    made.holder = None
+    made.save()
+    assert lifecycle.down(OTHER)
+    assert _traces(OTHER, made.second) == []

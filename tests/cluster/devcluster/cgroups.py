@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from raypd.report import UsageError
@@ -32,7 +35,7 @@ def create(cluster: str, node: str) -> None:
 
 
 def remove(cluster: str, patience: float = 20) -> None:
-    """Removes the cluster's cgroups, whose processes have been killed but may not be gone yet."""
+    """Removes the cluster's cgroups; what is still in one of them is the cluster's and is killed."""
     deadline = time.monotonic() + patience
     for hierarchy in _hierarchies():
         top = hierarchy / _folder(cluster)
@@ -46,8 +49,16 @@ def remove(cluster: str, patience: float = 20) -> None:
                 except OSError as error:
                     if time.monotonic() > deadline:
                         raise UsageError(f"{folder} cannot be removed: {error.strerror}") from None
+                    _kill(top)
                     time.sleep(0.1)
                     break
+
+
+def _kill(top: Path) -> None:
+    for file in top.rglob("cgroup.procs"):
+        with suppress(OSError):  # the group, or the process, is gone already
+            for pid in file.read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def _folder(cluster: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -29,7 +29,7 @@ from cluster.devcluster.certificates import Authority
 from cluster.devcluster.layout import Addresses, Node
 from cluster.devcluster.layout import nodes as nodes_of
 from cluster.devcluster.machine import Machine
-from cluster.devcluster.state import State
+from cluster.devcluster.state import Known, State
 from raypd.report import UsageError
 from raypd.toolchain import cpu_python
 from raypd.toolchain.cache import locked
@@ -58,22 +58,33 @@ def down(name: str = "dev") -> bool:
     cluster = state.find(name)
     if cluster is None:
         return False
-    if holder := cluster.process():
-        members = [holder, *holder.children(recursive=True)]
-        holder.kill()
-        _, alive = psutil.wait_procs(members, timeout=30)
-        if alive:
-            raise UsageError(f"killed, but still there: {', '.join(map(str, alive))}")
+    # The machines first: a kubelet that still runs would make new cgroups.
+    roots = cluster.roots()
+    members = {member for root in roots for member in [root, *_descendants(root)]}
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):  # it went with the one before it
+            root.kill()
+    _, alive = psutil.wait_procs(members, timeout=30)
+    if alive:
+        raise UsageError(f"killed, but still there: {', '.join(map(str, alive))}")
     network.disconnect_host(Addresses(cluster.second))
     cgroups.remove(name)
     cluster.forget()
     return True
 
 
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
 def machines(cluster: State) -> dict[str, Machine]:
     """The cluster's machines by name, the control plane's among them."""
     return {
-        name: Machine(name, pid, cluster.folder / name) for name, pid in cluster.machines.items()
+        name: Machine(name, first.pid, cluster.folder / name)
+        for name, first in cluster.machines.items()
     }
 
 
@@ -134,8 +145,8 @@ def start_control_plane(cluster: State) -> tuple[Machine, Authority]:
     authority that signs for the cluster."""
     addresses = Addresses(cluster.second)
     hub = machine.create(CONTROL_PLANE, cluster.folder / CONTROL_PLANE)
-    cluster.holder, cluster.started = hub.holder.pid, hub.holder.create_time()
-    cluster.machines[CONTROL_PLANE] = hub.pid
+    cluster.holder = Known.of(hub.holder.pid)
+    cluster.machines[CONTROL_PLANE] = Known.of(hub.pid)
     cluster.save()
     network.connect_host(addresses, hub)
     authority = Authority(cluster.folder / "pki")
@@ -162,7 +173,7 @@ def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
     hosts = {}
     for node in layout:
         hosts[node.name] = machine.create(node.name, cluster.folder / node.name, inside=hub)
-        cluster.machines[node.name] = hosts[node.name].pid
+        cluster.machines[node.name] = Known.of(hosts[node.name].pid)
     cluster.save()
     network.connect_nodes(addresses, hub, hosts, layout)
     for node in layout:

@@ -18,15 +18,32 @@ from raypd.toolchain import cache_dir
 RANGES = range(77, 97)
 
 
+class Known(BaseModel):
+    """A process, told by when it began from another that has its pid later: in clock ticks since the
+    boot, which a change of the machine's time leaves alone."""
+
+    pid: int
+    ticks: int
+
+    @classmethod
+    def of(cls, pid: int) -> Known:
+        return cls(pid=pid, ticks=_ticks(pid))
+
+    def process(self) -> psutil.Process | None:
+        """The process, if it lives."""
+        try:
+            return psutil.Process(self.pid) if _ticks(self.pid) == self.ticks else None
+        except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
+            return None
+
+
 class State(BaseModel):
-    """`holder` is the process that holds all namespaces; `started` is when it began (seconds since
-    1970), because pids are used again; `machines` are process 1 of each machine."""
+    """`holder` is the process that holds all namespaces, `machines` are process 1 of each machine."""
 
     name: str
     second: int
-    holder: int = 0
-    started: float = 0
-    machines: dict[str, int] = {}
+    holder: Known | None = None
+    machines: dict[str, Known] = {}
     complete: bool = False
 
     @property
@@ -46,12 +63,13 @@ class State(BaseModel):
 
     def process(self) -> psutil.Process | None:
         """The holder, if it lives."""
-        try:
-            process = psutil.Process(self.holder) if self.holder else None
-            same = process is not None and abs(process.create_time() - self.started) < 1
-        except psutil.NoSuchProcess:
-            return None
-        return process if same else None
+        return self.holder.process() if self.holder else None
+
+    def roots(self) -> list[psutil.Process]:
+        """What lives of the processes that all others of the cluster descend from, the holder first.
+        One whose holder was killed in the wrong moment outlives it."""
+        known = [*([self.holder] if self.holder else []), *self.machines.values()]
+        return [process for one in known if (process := one.process())]
 
     def forget(self, patience: float = 20) -> None:
         """Removes the folder; the kernel may still be unmounting what lay in it."""
@@ -90,3 +108,9 @@ def _clusters() -> Path:
             " set RAYPD_CACHE to a folder elsewhere."
         )
     return cache / "devcluster" / "clusters"
+
+
+def _ticks(pid: int) -> int:
+    """When the process began: field 22 of proc(5)'s stat, counted after the name, which may hold
+    anything."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from cluster.devcluster import state
-from cluster.devcluster.state import State
+from cluster.devcluster.state import Known, State
 from raypd.report import UsageError
 
 
@@ -18,14 +18,11 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def _here(**changes) -> State:
-    started = psutil.Process().create_time()
-    return State(
-        **{"name": "a", "second": 77, "holder": os.getpid(), "started": started, **changes}
-    )
+    return State(**{"name": "a", "second": 77, "holder": Known.of(os.getpid()), **changes})
 
 
 def test_what_is_saved_is_found():
-    saved = _here(machines={"system": 5})
+    saved = _here(machines={"system": Known(pid=5, ticks=6)})
     saved.save()
     assert state.find("a") == saved
     assert state.all_known() == [saved]
@@ -40,7 +37,15 @@ def test_the_holder_is_found_while_it_lives():
 
 
 def test_a_pid_that_is_used_again_is_not_the_holder():
-    assert _here(started=1.0).process() is None
+    assert _here(holder=Known(pid=os.getpid(), ticks=1)).process() is None
+
+
+def test_machines_that_outlived_the_holder_are_found():
+    left = _here(
+        holder=Known(pid=os.getpid(), ticks=1),
+        machines={"system": Known.of(os.getppid()), "gpu-a": Known(pid=2**22, ticks=1)},
+    )
+    assert left.roots() == [psutil.Process(os.getppid())]
 
 
 def test_before_the_first_process_there_is_no_holder():
