@@ -73,6 +73,5 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
 
 {{/* The model's shape as JSON; an empty object for a model that is not known. */}}
 {{- define "ray-pd-llm.model" -}}
-{{- $models := .Files.Get "files/models.yaml" | fromYaml -}}
-{{- index $models .Values.model.source | default dict | toJson -}}
+{{- index .Tables.models .Values.model.source | default dict | toJson -}}
 {{- end -}}

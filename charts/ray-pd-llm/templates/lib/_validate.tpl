@@ -79,7 +79,7 @@ place through `set`.
 {{- $scope := index . 0 -}}
 {{- $kind := index . 1 -}}
 {{- $path := index . 2 -}}
-{{- $owned := index ($scope.root.Files.Get "files/owned.yaml" | fromYaml) $kind -}}
+{{- $owned := index $scope.root.Tables.owned $kind -}}
 {{- $code := get (dict "env" "RPD120" "engineArgs" "RPD121" "extraConfig" "RPD122") $kind -}}
 {{- range $name, $value := index . 3 -}}
   {{- with index $owned $name -}}
@@ -111,7 +111,7 @@ place through `set`.
   {{- if and (le (int $p.first) (int $d.last)) (le (int $d.first) (int $p.last)) -}}
     {{- include "ray-pd-llm.problem" (list . "RPD133" "transport.ports" (printf "the side-channel ports of prefill (%d to %d) and decode (%d to %d) overlap" (int $p.first) (int $p.last) (int $d.first) (int $d.last)) (printf "decode: %d or higher" (add $p.last 1))) -}}
   {{- end -}}
-  {{- $ports := .root.Files.Get "files/ports.yaml" | fromYaml -}}
+  {{- $ports := .root.Tables.ports -}}
   {{- range $role, $range := dict "prefill" $p "decode" $d -}}
     {{- range $name, $port := merge (dict) $ports.head $ports.common (dict "worker" $ports.workers.first) -}}
       {{- $last := eq $name "worker" | ternary $ports.workers.last $port | int -}}
@@ -306,7 +306,7 @@ memory and a quarter of a core are the kubelet's and the daemons'. */}}
 {{- if and (not $values.image.tag) (not $values.image.digest) -}}
   {{- include "ray-pd-llm.problem" (list . "RPD181" "image.tag" "neither tag nor digest is set" "serve-llm-cuda, or a digest") -}}
 {{- end -}}
-{{- $known := index (.root.Files.Get "files/versions.yaml" | fromYaml).ray $values.image.rayVersion | default dict -}}
+{{- $known := index .root.Tables.versions.ray $values.image.rayVersion | default dict -}}
 {{- if and $known (not (has $values.image.vllmVersion $known.vllm)) -}}
   {{- include "ray-pd-llm.problem" (list . "RPD182" "image.vllmVersion" (printf "Ray %s goes with vLLM %s, not %s" $values.image.rayVersion (join " or " $known.vllm) $values.image.vllmVersion) (printf "%s" (join " or " $known.vllm))) -}}
 {{- end -}}

@@ -6,9 +6,19 @@ Values. Every template file begins with
 which writes what is missing or null into .Values, in place: a block set to null, or values kept by
 `--reuse-values` from a release older than a block, then act as the default instead of ending in a
 nil pointer. Free maps (env, labels, nodeSelector ...) become empty, not the default again.
+
+It also reads the chart's tables of facts: `$.Tables.ports` is files/ports.yaml. Helm hands one and the
+same `$` to every file of a chart, so both are done once in a render: reading YAML is what costs time.
 */}}
 {{- define "ray-pd-llm.values" -}}
-{{- include "ray-pd-llm.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
+{{- if not (hasKey . "Tables") -}}
+  {{- include "ray-pd-llm.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
+  {{- $tables := dict -}}
+  {{- range list "instances" "models" "owned" "ports" "versions" -}}
+    {{- $_ := set $tables . ($.Files.Get (printf "files/%s.yaml" .) | fromYaml) -}}
+  {{- end -}}
+  {{- $_ := set . "Tables" $tables -}}
+{{- end -}}
 {{- end -}}
 
 {{/* fill: (list values defaults), prints nothing. */}}
@@ -45,6 +55,5 @@ through.
 
 {{/* The facts of an instance type as JSON; an empty object for a type that is not known. */}}
 {{- define "ray-pd-llm.instance" -}}
-{{- $types := .root.Files.Get "files/instances.yaml" | fromYaml -}}
-{{- index $types .type | default dict | toJson -}}
+{{- index .root.Tables.instances .type | default dict | toJson -}}
 {{- end -}}

@@ -86,7 +86,7 @@ spec:
 {{- end -}}
 
 {{- define "ray-pd-llm.containerPorts" -}}
-{{- $ports := .root.Files.Get "files/ports.yaml" | fromYaml -}}
+{{- $ports := .root.Tables.ports -}}
 {{- if eq .component "head" -}}
 - {name: gcs-server, containerPort: {{ int $ports.head.gcs }}}
 - {name: dashboard, containerPort: {{ int $ports.head.dashboard }}}
@@ -122,7 +122,7 @@ requests:
 rayStartParams as a map of strings. Ports are fixed so that the NetworkPolicy can name them.
 */}}
 {{- define "ray-pd-llm.rayStartParams" -}}
-{{- $ports := .root.Files.Get "files/ports.yaml" | fromYaml -}}
+{{- $ports := .root.Tables.ports -}}
 {{- $params := dict
   "object-store-memory" (include "ray-pd-llm.bytes" .settings.objectStoreMemory)
   "metrics-export-port" ($ports.common.metrics | int | toString)
