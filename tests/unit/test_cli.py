@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from raypd.cli import main
+
 HEAVY = (
     *("pydantic", "rich", "yaml", "httpx", "jsonschema", "pyhelm3", "openai", "psutil"),
     *("kubernetes", "websocket", "matplotlib", "numpy", "boto3", "botocore"),
@@ -96,13 +98,26 @@ def test_lint_tells_findings_with_code_1() -> None:
     ],
 )
 def test_a_mistake_of_the_call_is_code_2_and_one_clear_message(
-    arguments: list[str], says: str
+    arguments: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    done = raypd(*arguments)
-    assert done.returncode == 2
-    assert says in done.stderr
+    """In this process: what would be a traceback is an error of the test."""
+    monkeypatch.setattr(sys, "argv", ["raypd", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed = capfd.readouterr()
+    assert end.value.code == 2
+    assert says in printed.err
+    assert printed.out == ""
+
+
+def test_a_mistake_ends_the_process_with_code_2_and_no_traceback() -> None:
+    done = raypd("lint", "-f", "no-such.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("raypd: ")
     assert "Traceback" not in done.stderr
-    assert done.stdout == ""
 
 
 def test_render_prints_manifests_alone_or_the_serve_config_alone() -> None:
