@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from raypd.conformance.cli import app as conformance_app
 from raypd.importer.cli import app as import_app
 from raypd.live.cli import app as live_app
 from raypd.local.cli import app as local_app
@@ -41,6 +42,7 @@ app.add_typer(live_app)  # without a name: its verbs are verbs of raypd
 app.add_typer(import_app)
 app.add_typer(plan_app)
 app.add_typer(preflight_app)
+app.add_typer(conformance_app)
 app.add_typer(upgrade_app)
 app.add_typer(local_app, name="local")
 

@@ -26,26 +26,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cluster", "a Kubernetes cluster to test the chart on")
     group.addoption("--kubeconfig", type=Path, help="an existing cluster, instead of making one")
     group.addoption("--values", type=Path, help="values that make the chart fit that cluster")
-    group.addoption("--slow", action="store_true", help="run what takes minutes each, too")
     group.addoption("--write-faults", type=Path, help="a page for what test_faults.py measures")
     group.addoption("--keep-cluster", action="store_true", help="leave the made cluster up")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: minutes, for what seldom changes; runs with --slow")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         name = item.path.stem.removeprefix("test_")
         ours = item.path.parent == Path(__file__).parent
         return ORDER.index(name) + 1 if ours and name in ORDER else 0
 
     items.sort(key=place)
-    if not config.getoption("--slow"):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if item not in slow]
-        config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,11 @@ from raypd.local.state import State
 from raypd.render import ValueArguments
 
 WAIT_SECONDS = 600  # of a start; a quiet machine needs 60, one with other work several times that
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("local", "engines on this machine")
+    group.addoption("--write-conformance", type=Path, help="a page for test_conformance.py's table")
 
 
 def _serving(name: str, set_: list[str]) -> Iterator[State]:

@@ -40,8 +40,17 @@ def test_help_loads_no_heavy_module() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
-    verbs = ("render", "lint", "import", "plan", "preflight", "upgrade-plan", "local", "status")
-    for verb in (*verbs, "doctor"):
+    verbs = (
+        "render",
+        "lint",
+        "import",
+        "plan",
+        "preflight",
+        "upgrade-plan",
+        "conformance",
+        "local",
+    )
+    for verb in (*verbs, "status", "doctor"):
         assert verb in done.stdout
 
 
@@ -94,6 +103,11 @@ def test_lint_tells_findings_with_code_1() -> None:
         (["upgrade-plan", "--from", "no-such-revision"], "no-such-revision"),
         (["upgrade-plan", "--from-manifest", "no-such.yaml"], "no-such.yaml"),
         (["upgrade-plan", "--kubeconfig", "no-such-kubeconfig"], "no-such-kubeconfig"),
+        (["conformance"], "http://127.0.0.1:8000/v1"),
+        (["conformance", "localhost:8000"], "localhost:8000"),
+        (["conformance", "http://127.0.0.1:9/v1"], "does not answer"),
+        (["conformance", "--group", "no-such-group", "--list"], "no-such-group"),
+        (["conformance", "http://127.0.0.1:9/v1", "--timeout", "0"], "--timeout"),
         (["no-such-verb"], "no-such-verb"),
     ],
 )

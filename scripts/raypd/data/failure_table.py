@@ -21,8 +21,8 @@ _HEAD = """\
 The kinds of failure that people report for this stack, and where each ends here. The earlier the column,
 the cheaper: the chart does not render it, `raypd lint` finds it offline, `raypd plan` and `upgrade-plan` work
 it out, `raypd preflight` sees it in the account and the cluster before anything is created, and `raypd up`,
-`status`, `doctor` and `verify` on what runs. A code is the finding that says so; a test holds what no finding
-is needed for. `preflight` and `up` share their checks of the cluster (RPD68 and RPD69).
+`status`, `doctor`, `verify` and `conformance` on what runs. A code is the finding that says so; a test holds
+what no finding is needed for. `preflight` and `up` share their checks of the cluster (RPD68 and RPD69).
 
 | # | kind | chart | lint | plan | preflight | live |
 | --: | --- | --- | --- | --- | --- | --- |
