@@ -5,7 +5,7 @@ from hypothesis import settings
 
 # How long an example takes says nothing on a machine that does other things as well.
 settings.register_profile("raypd", deadline=None)
-settings.register_profile("fast", deadline=None, max_examples=20)
+settings.register_profile("fast", deadline=None, max_examples=10)
 settings.load_profile("raypd")
 
 # Modules with assertions that are not test modules: loaded by the conftests below this one.
