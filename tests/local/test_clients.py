@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from raypd.local.state import State
-from raypd.toolchain import cache_dir
+from raypd.toolchain.cache import once_in_place
+from raypd.toolchain.process import run
+from raypd.toolchain.wheels import uv
 
 pytestmark = pytest.mark.slow
 
@@ -22,11 +23,11 @@ NODE = "7.59.0"  # of npm's openai
 SECONDS = 300
 
 
-def done(command: list, folder: Path, run: State | None = None) -> str:
+def done(command: list, folder: Path, server: State | None = None) -> str:
     """What the command prints. The tests' own proxy settings are none of the local run's business."""
     environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-    if run is not None:
-        environment |= {"URL": run.endpoint, "MODEL": run.model_id, "KEY": "unused"}
+    if server is not None:
+        environment |= {"URL": server.endpoint, "MODEL": server.model_id, "KEY": "unused"}
     finished = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
     )
@@ -38,15 +39,13 @@ def done(command: list, folder: Path, run: State | None = None) -> str:
 def python() -> Path:
     """Python with the clients, kept in the cache by their versions."""
     name = "-".join(f"{package}-{version}" for package, version in PYTHON.items())
-    folder = cache_dir() / f"clients-{name}"
-    found = folder / "bin" / "python"
-    if not (folder / ".complete").exists():
-        uv = Path(sys.executable).with_name("uv")
+
+    def make(folder: Path) -> None:
         wanted = [f"{package}=={version}" for package, version in PYTHON.items()]
-        done([uv, "venv", "--quiet", "--clear", folder], folder.parent)
-        done([uv, "pip", "install", "--quiet", "--python", found, *wanted], folder.parent)
-        (folder / ".complete").touch()
-    return found
+        run([uv(), "venv", "--quiet", folder])
+        run([uv(), "pip", "install", "--quiet", "--python", folder / "bin" / "python", *wanted])
+
+    return once_in_place(f"clients-{name}", "Installing clients", make) / "bin" / "python"
 
 
 def judge(printed: str) -> None:

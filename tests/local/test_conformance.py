@@ -13,7 +13,7 @@ import pytest
 from local.plain_vllm import KEY, plain_vllm
 from local.results import AGGREGATED, PLAIN_VLLM, PREFILL_AND_DECODE, Results, write
 from raypd.conformance.outcome import Result, Verdict
-from raypd.conformance.suite import CHECKS
+from raypd.conformance.suite import CHECKS, checks_of
 from raypd.conformance.verb import Question, judge
 from raypd.local.state import State
 
@@ -37,8 +37,7 @@ def of(results: list[Result], verdict: Verdict) -> dict[str, list[str]]:
 
 def judged(question: Question) -> list[Result]:
     """How each check ends. None may fail, or be left out for want of time."""
-    checks = [check for check in CHECKS if not question.groups or check.group in question.groups]
-    results = judge(question, checks).results
+    results = judge(question, checks_of(question.groups)).results
     assert of(results, Verdict.FAIL) == {}
     assert of(results, Verdict.NOT_RUN) == {}
     return results

@@ -46,8 +46,8 @@ class Answer:
     def body(self) -> dict[str, Any]:
         """The JSON object. Raises Broken when it is none."""
         try:
-            found = json.loads(self.raw)
-        except (ValueError, RecursionError):
+            found = read_json(self.raw)
+        except ValueError:
             raise self.broken(f"{self.asked} is answered with no JSON") from None
         if not isinstance(found, dict):
             raise self.broken(f"{self.asked} is answered with no JSON object")
@@ -124,6 +124,14 @@ class Answer:
         return self.error["message"] if self.error else ""
 
 
+def read_json(text: str | bytes) -> Any:
+    """What the JSON says. Raises ValueError when it is none, or is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def excerpt(body: str) -> str:
     """What is kept of a body: a traceback tells its reason at its end."""
     long = len(body) > 2 * _EXCERPT
@@ -174,8 +182,8 @@ class Stream:
             if event.data == "[DONE]":
                 break
             try:
-                chunk = json.loads(event.data)
-            except (ValueError, RecursionError):
+                chunk = read_json(event.data)
+            except ValueError:
                 raise self.answer.broken("An event of the stream is no JSON") from None
             if not isinstance(chunk, dict):
                 raise self.answer.broken("An event of the stream is no JSON object")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -70,6 +70,11 @@ CHECKS = [
     for title, function in module.CHECKS
 ]
 GROUPS = list(dict.fromkeys(check.group for check in CHECKS))
+
+
+def checks_of(groups: Collection[str]) -> list[Check]:
+    """The checks of these groups, all where none is named."""
+    return [check for check in CHECKS if not groups or check.group in groups]
 
 
 def run(endpoint: Endpoint, checks: Iterable[Check]) -> Iterator[Result]:

@@ -159,7 +159,7 @@ def _chosen(groups: Sequence[str]) -> list[Check]:
             f"--group {', '.join(unknown)}: there is no such group. The groups are"
             f" {', '.join(suite.GROUPS)}."
         )
-    return [check for check in suite.CHECKS if not groups or check.group in groups]
+    return suite.checks_of(groups)
 
 
 def _write(file: Path, text: str) -> None:

@@ -1,10 +1,10 @@
 """LangChain's chat model for OpenAI-compatible servers."""
 
-import json
 import os
 
 from langchain_openai import ChatOpenAI
 from openai import NotFoundError
+from seen import tell
 
 
 def model(name: str) -> ChatOpenAI:
@@ -31,15 +31,10 @@ try:
 except NotFoundError as refused:
     error = refused.status_code
 
-print(
-    json.dumps(
-        {
-            "whole": whole.content,
-            "streamed": together.content,
-            "pieces": len([piece for piece in pieces if piece.content]),
-            "tokens": whole.usage_metadata["output_tokens"],
-            "streamed_tokens": together.usage_metadata["output_tokens"],
-            "error": error,
-        }
-    )
+tell(
+    whole.content,
+    [piece.content for piece in pieces],
+    whole.usage_metadata["output_tokens"],
+    together.usage_metadata["output_tokens"],
+    error,
 )

@@ -1,11 +1,11 @@
 """LiteLLM, which many gateways are made of."""
 
-import json
 import os
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it fetches one when it is imported
 
 import litellm
+from seen import tell
 
 asked = {
     "api_base": os.environ["URL"],
@@ -30,15 +30,10 @@ try:
 except litellm.NotFoundError as refused:
     error = refused.status_code
 
-print(
-    json.dumps(
-        {
-            "whole": whole.choices[0].message.content,
-            "streamed": "".join(pieces),
-            "pieces": len([piece for piece in pieces if piece]),
-            "tokens": whole.usage.completion_tokens,
-            "streamed_tokens": usage.completion_tokens,
-            "error": error,
-        }
-    )
+tell(
+    whole.choices[0].message.content,
+    pieces,
+    whole.usage.completion_tokens,
+    usage.completion_tokens,
+    error,
 )

@@ -1,9 +1,9 @@
-"""OpenAI's own client for Python. Prints what it sees as JSON; the others here print the same."""
+"""OpenAI's own client for Python. Prints what it sees as JSON."""
 
-import json
 import os
 
 from openai import NotFoundError, OpenAI
+from seen import tell
 
 model = os.environ["MODEL"]
 client = OpenAI(base_url=os.environ["URL"], api_key=os.environ["KEY"], max_retries=0)
@@ -27,15 +27,10 @@ try:
 except NotFoundError as refused:
     error = refused.status_code
 
-print(
-    json.dumps(
-        {
-            "whole": whole.choices[0].message.content,
-            "streamed": "".join(pieces),
-            "pieces": len([piece for piece in pieces if piece]),
-            "tokens": whole.usage.completion_tokens,
-            "streamed_tokens": usage.completion_tokens,
-            "error": error,
-        }
-    )
+tell(
+    whole.choices[0].message.content,
+    pieces,
+    whole.usage.completion_tokens,
+    usage.completion_tokens,
+    error,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cluster import faults
-from cluster.faults import BEGIN, END, ROOT, Outcome, Run
+from cluster.faults import ROOT, Outcome, Run
+from measured import BEGIN, END, with_table
 
 PAGE = ROOT / "docs" / "faults.md"
 OUTCOME = Outcome(
@@ -26,7 +27,7 @@ def written() -> Run:
 
 
 def test_the_page_shows_the_run(written):
-    assert faults.page(PAGE.read_text(), written) == PAGE.read_text()
+    assert with_table(PAGE.read_text(), faults.table(written)) == PAGE.read_text()
 
 
 def test_every_request_of_the_run_is_accounted_for(written):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from raypd.conformance.checks import cancellation
 from raypd.conformance.outcome import Result, Verdict
-from raypd.conformance.suite import CHECKS, GROUPS, Check
+from raypd.conformance.suite import CHECKS, GROUPS, Check, checks_of
 from raypd.conformance.verb import Question, judge
 from unit.conformance.stub import KEY, MODEL, Refused, Stub
 from unit.conformance.wrong import Misbehaviour, refusing
@@ -83,8 +84,7 @@ def beside(wrong: Misbehaviour) -> list[Check]:
     """The checks to judge it by: all of them, or with --fast those of the groups that find it."""
     if settings.get_current_profile_name() != "fast":
         return CHECKS
-    groups = {found.split("/")[0] for found in wrong.found_by}
-    return [check for check in CHECKS if check.group in groups]
+    return checks_of({found.split("/")[0] for found in wrong.found_by})
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
@@ -271,13 +271,11 @@ def test_what_the_time_limit_leaves_no_time_for_is_neither_passed_nor_failed() -
     chat = stub.chat
 
     def slow(body):
-        import time
-
         time.sleep(0.4)
         return chat(body)
 
     stub.chat = slow
-    found = results(stub, [c for c in CHECKS if c.group == "chat"], time_limit=0.6)
+    found = results(stub, checks_of(["chat"]), time_limit=0.6)
     assert Verdict.NOT_RUN in {result.verdict for result in found.values()}
     assert of(found, Verdict.FAIL) == set()
 

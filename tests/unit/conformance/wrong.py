@@ -35,7 +35,7 @@ class Misbehaviour:
 
 
 def misbehaviour(name: str, found_by: str, **wrappers: Wrapper) -> Misbehaviour:
-    """`found_by` is checks with blanks between them; GROUP/* are all of a group."""
+    """`found_by` is checks with blanks between them."""
     return Misbehaviour(name, set(found_by.split()), wrappers)
 
 

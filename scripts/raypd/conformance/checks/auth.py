@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import openai
 
-from raypd.conformance.endpoint import MODELS, Endpoint, taken_by_the_client
+from raypd.conformance.endpoint import CHAT, MODELS, Endpoint, taken_by_the_client
 from raypd.conformance.outcome import Broken, NotApplicable, Outcome, Seen
 
 _WRONG = "sk-conformance-wrong-key-0123456789"
@@ -31,7 +31,7 @@ def wrong_key(endpoint: Endpoint) -> Iterator[Outcome]:
     for what, headers in given.items():
         for answer in (
             endpoint.get(MODELS, headers),
-            endpoint.post("/chat/completions", request, headers),
+            endpoint.post(CHAT, request, headers),
         ):
             if answer.status == 200 and endpoint.key is None:
                 # Nobody said that there are keys: a gap, but no door that should be shut.

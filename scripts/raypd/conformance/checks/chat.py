@@ -51,12 +51,8 @@ def client_answer(endpoint: Endpoint) -> Iterator[Outcome]:
     answer = endpoint.chat().good()
     with taken_by_the_client("an answer"):
         ChatCompletion.model_validate(answer.body)
-        seen = endpoint.client.chat.completions.create(
-            model=endpoint.model,
-            messages=[{"role": "user", "content": "Tell me a story."}],
-            max_tokens=16,
-            temperature=0,
-        )
+        request = endpoint.chat_request("Tell me a story.")
+        seen = endpoint.client.chat.completions.create(**request)
         text = seen.choices[0].message.content or ""
     yield Seen(f"{len(text)} characters")
 

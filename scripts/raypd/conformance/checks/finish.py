@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from raypd.conformance.answer import Answer
-from raypd.conformance.endpoint import Endpoint, refused_as_missing, unseen
+from raypd.conformance.endpoint import CHAT, Endpoint, refused_as_missing, unseen
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen
 
 _FREE = 32  # tokens of an answer in which a place to stop is looked for
@@ -41,7 +41,7 @@ def no_limit(endpoint: Endpoint) -> Iterator[Outcome]:
         raise NotApplicable(f"an answer may have {context:,} tokens, which takes too long")
     request = endpoint.chat_request("Tell me a story.")
     del request["max_tokens"]
-    answer = endpoint.post("/chat/completions", request)
+    answer = endpoint.post(CHAT, request)
     usage = answer.usage
     if answer.finish == "length" and usage["total_tokens"] < context:
         yield answer.wrong("Without max_tokens an answer is cut before the context is full")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from raypd.conformance.answer import Answer
+from raypd.conformance.answer import Answer, Stream
 from raypd.conformance.endpoint import Endpoint, refused_as_missing
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen
 
@@ -54,11 +54,7 @@ def streamed(endpoint: Endpoint) -> Iterator[Outcome]:
     answer = _answer(endpoint)
     whole = [entry["token"] for entry in entries(answer, answer.choices[0])]
     stream = endpoint.stream(**_ASKED)
-    pieces: list[str] = []
-    for choice in stream.choices():
-        if choice.get("logprobs"):
-            pieces += [entry["token"] for entry in entries(stream.answer, choice)]
-    if pieces != whole:
+    if [entry["token"] for entry in streamed_entries(stream)] != whole:
         yield stream.answer.wrong("A stream has other logprobs than the whole answer")
 
 
@@ -82,6 +78,16 @@ def entries(answer: Answer, choice: dict[str, Any]) -> list[dict[str, Any]]:
         if not all(map(_is_entry, entry["top_logprobs"])):
             raise answer.broken("An entry of top_logprobs has not its fields")
     return found
+
+
+def streamed_entries(stream: Stream) -> list[dict[str, Any]]:
+    """Those of all parts of a stream's first choice that have any. Raises Broken likewise."""
+    return [
+        entry
+        for choice in stream.choices()
+        if choice.get("logprobs")
+        for entry in entries(stream.answer, choice)
+    ]
 
 
 def _is_entry(entry: Any) -> bool:

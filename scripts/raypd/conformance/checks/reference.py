@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raypd.conformance.answer import Answer, Stream
-from raypd.conformance.checks.logprobs import entries
+from raypd.conformance.checks.logprobs import entries, streamed_entries
 from raypd.conformance.endpoint import Endpoint, unseen
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen, Wrong
 
@@ -133,14 +133,12 @@ def _whole(answer: Answer) -> Tokens:
 
 def _streamed(stream: Stream) -> Tokens:
     ids: list[Any] = []
-    probabilities: list[dict[str, Any]] = []
     for choice in stream.choices():
         told = choice.get("token_ids")
         ids += told if isinstance(told, list) else []
-        if choice.get("logprobs"):
-            probabilities += entries(stream.answer, choice)
     prompts = [p for chunk in stream.chunks if (p := chunk.get("prompt_token_ids"))]
     prompt = prompts[0] if prompts else None
+    probabilities = streamed_entries(stream)
     return _tokens(stream.answer, stream.said(), stream.finish, ids, prompt, probabilities)
 
 

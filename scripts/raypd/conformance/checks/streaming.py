@@ -103,13 +103,8 @@ def client_stream(endpoint: Endpoint) -> Iterator[Outcome]:
     with taken_by_the_client("a stream"):
         for chunk in stream.chunks:
             ChatCompletionChunk.model_validate(chunk)
-        seen = endpoint.client.chat.completions.create(
-            model=endpoint.model,
-            messages=[{"role": "user", "content": "Tell me a story."}],
-            max_tokens=16,
-            temperature=0,
-            stream=True,
-        )
+        request = endpoint.chat_request("Tell me a story.", stream=True)
+        seen = endpoint.client.chat.completions.create(**request)
         text = "".join(c.delta.content or "" for chunk in seen for c in chunk.choices)
     if text != whole:
         yield stream.answer.wrong("The official client sees another text than the stream has")

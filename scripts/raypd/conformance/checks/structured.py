@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from raypd.conformance.answer import Answer
+from raypd.conformance.answer import Answer, read_json
 from raypd.conformance.endpoint import Endpoint, refused_as_missing, taken_by_the_client
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen
 
@@ -85,13 +84,8 @@ def client_parses(endpoint: Endpoint) -> Iterator[Outcome]:
     if answer.finish != "stop":
         raise NotApplicable(f"the answer was not over after {_TOKENS} tokens")
     with taken_by_the_client("an answer of a schema"):
-        seen = endpoint.client.chat.completions.parse(
-            model=endpoint.model,
-            messages=[{"role": "user", "content": prompt}],
-            response_format=Reply,
-            max_tokens=_TOKENS,
-            temperature=0,
-        )
+        request = endpoint.chat_request(prompt, response_format=Reply, max_tokens=_TOKENS)
+        seen = endpoint.client.chat.completions.parse(**request)
         parsed = seen.choices[0].message.parsed
     if parsed is None:
         yield answer.wrong("The official client finds no object of the schema")
@@ -105,8 +99,8 @@ def _keeps_to(schema: dict[str, Any], answer: Answer, text: str, finish: Any) ->
             return
         raise NotApplicable(f"the answer was not over after {_TOKENS} tokens")
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = read_json(text)
+    except ValueError:
         yield answer.wrong("An answer in JSON is none")
         return
     for fault in Draft202012Validator(schema).iter_errors(found):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from raypd.conformance.answer import Answer
+from raypd.conformance.answer import Answer, read_json
 from raypd.conformance.endpoint import Endpoint, refused_as_missing, taken_by_the_client
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen
 
@@ -116,14 +115,10 @@ def client_sees_the_call(endpoint: Endpoint) -> Iterator[Outcome]:
     """The official client sees a call."""
     answer = _ask(endpoint, tool_choice=_NAMED)
     with taken_by_the_client("an answer with a call"):
-        seen = endpoint.client.chat.completions.create(
-            model=endpoint.model,
-            messages=[{"role": "user", "content": _PROMPT}],
-            tools=_TOOLS,
-            tool_choice=_NAMED,
-            max_tokens=_TOKENS,
-            temperature=0,
+        request = endpoint.chat_request(
+            _PROMPT, tools=_TOOLS, tool_choice=_NAMED, max_tokens=_TOKENS
         )
+        seen = endpoint.client.chat.completions.create(**request)
         calls = seen.choices[0].message.tool_calls or []
         names = [call.function.name for call in calls if call.type == "function"]
     if names != [_NAME] and answer.finish != "length":
@@ -156,8 +151,8 @@ def _called_in(answer: Answer, calls: Any, finish: Any) -> Iterator[Outcome]:
         if function.get("name") != _NAME:
             yield answer.wrong("A call is of a tool that was not given")
         try:
-            arguments = json.loads(function.get("arguments"))
-        except (ValueError, TypeError, RecursionError):
+            arguments = read_json(function.get("arguments"))
+        except (ValueError, TypeError):
             yield answer.wrong("The arguments of a call are no JSON in a string")
             return
         if not Draft202012Validator(_PARAMETERS).is_valid(arguments):

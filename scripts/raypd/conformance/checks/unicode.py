@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from raypd.conformance.answer import read_json
 from raypd.conformance.checks.structured import asked
 from raypd.conformance.endpoint import CHAT, Endpoint, refused_as_missing
 from raypd.conformance.outcome import NotApplicable, Outcome, Seen
@@ -65,8 +66,8 @@ def _spelt(text: str, finish: Any, wrong: Any) -> Iterator[Outcome]:
     if finish == "length":
         raise NotApplicable("the answer was not over")
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = read_json(text)
+    except ValueError:
         yield wrong("An answer in JSON is none")
         return
     if found != {"answer": _TEXT}:

@@ -16,15 +16,19 @@ def _text_at_the_end(found):
     return [*found[:-1], last, found[-1]]
 
 
+# The checks that need what a chat's stream says, and not its form alone.
+_READS_TEXT = (
+    "streaming/chunk-fields streaming/role-first streaming/one-finish streaming/same-as-whole "
+    "streaming/piece-by-piece streaming/client-stream finish/stop-string-streamed "
+    "usage/stream-usage usage/unasked sampling/several-streamed logprobs/streamed "
+    "structured/json-schema-streamed tools/streamed-call concurrency/streams-at-once "
+    "long-inputs/long-streamed unicode/streamed-answer reference/same-tokens-streamed"
+)
+
 MISBEHAVIOURS = [
     misbehaviour(
         "no line between events",
-        "chat/text-completion streaming/event-form streaming/done streaming/chunk-fields "
-        "streaming/role-first streaming/one-finish streaming/same-as-whole "
-        "streaming/piece-by-piece streaming/client-stream finish/stop-string-streamed "
-        "usage/stream-usage usage/unasked sampling/several-streamed logprobs/streamed "
-        "structured/json-schema-streamed tools/streamed-call concurrency/streams-at-once "
-        "long-inputs/long-streamed unicode/streamed-answer reference/same-tokens-streamed",
+        f"{_READS_TEXT} chat/text-completion streaming/event-form streaming/done",
         written=reads(lambda all_: [part.removesuffix(b"\n") for part in all_]),
     ),
     misbehaviour("events are not said to be events", "streaming/event-form", answer=_typed),
@@ -45,10 +49,7 @@ MISBEHAVIOURS = [
     ),
     misbehaviour(
         "an event is no JSON",
-        "chat/text-completion streaming/chunk-fields streaming/role-first streaming/one-finish streaming/same-as-whole streaming/piece-by-piece streaming/client-stream "
-        "finish/stop-string-streamed usage/stream-usage usage/unasked sampling/several-streamed logprobs/streamed structured/json-schema-streamed tools/streamed-call "
-        "concurrency/streams-at-once long-inputs/long-streamed unicode/streamed-answer "
-        "reference/same-tokens-streamed",
+        f"{_READS_TEXT} chat/text-completion",
         written=reads(lambda all_: [b"data: {\n\n", *all_]),
     ),
     misbehaviour(
@@ -128,10 +129,7 @@ MISBEHAVIOURS = [
     ),
     misbehaviour(
         "empty streams",
-        "chat/text-completion streaming/done streaming/chunk-fields streaming/role-first "
-        "streaming/one-finish streaming/same-as-whole streaming/piece-by-piece "
-        "streaming/client-stream finish/stop-string-streamed usage/stream-usage "
-        "usage/unasked sampling/several-streamed logprobs/streamed structured/json-schema-streamed tools/streamed-call concurrency/streams-at-once long-inputs/long-streamed unicode/streamed-answer reference/same-tokens-streamed",
+        f"{_READS_TEXT} chat/text-completion streaming/done",
         written=reads(lambda all_: []),
     ),
     misbehaviour(
@@ -141,20 +139,12 @@ MISBEHAVIOURS = [
     ),
     misbehaviour(
         "streams break off",
-        "chat/text-completion streaming/event-form streaming/done streaming/chunk-fields "
-        "streaming/role-first streaming/one-finish streaming/same-as-whole "
-        "streaming/piece-by-piece streaming/client-stream finish/stop-string-streamed "
-        "usage/stream-usage usage/unasked sampling/several-streamed logprobs/streamed "
-        "structured/json-schema-streamed tools/streamed-call concurrency/streams-at-once "
-        "long-inputs/long-streamed unicode/streamed-answer reference/same-tokens-streamed",
+        f"{_READS_TEXT} chat/text-completion streaming/event-form streaming/done",
         written=broken_off,
     ),
     misbehaviour(
         "streams of an error",
-        "streaming/chunk-fields streaming/role-first streaming/one-finish streaming/same-as-whole streaming/piece-by-piece streaming/client-stream finish/stop-string-streamed usage/stream-usage usage/unasked sampling/several-streamed "
-        "logprobs/streamed structured/json-schema-streamed tools/streamed-call "
-        "concurrency/streams-at-once long-inputs/long-streamed unicode/streamed-answer "
-        "reference/same-tokens-streamed",
+        _READS_TEXT,
         events=events(lambda all_: [{"error": {"message": "Sorry."}}, "[DONE]"]),
     ),
 ]
