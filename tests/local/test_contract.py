@@ -103,3 +103,42 @@ def test_engines_keep_the_log_that_serve_recovers_them_by():
 def test_without_the_hook_the_log_is_closed():
     """When this fails, the versions in use no longer need `ray-pd-llm.loggingFirst`."""
     assert _serves_log_after() == "CLOSED"
+
+
+# What an engine on GPUs does in a process of its own: it enters Ray's cluster with the runtime environment
+# that its replica has, made as Ray Serve LLM makes it. Prints what Ray says to that.
+ENTERING_PROGRAM = """
+import json, sys, tempfile
+import ray
+from ray._private.runtime_env.setup_hook import upload_worker_process_setup_hook_if_needed
+from ray.llm._internal.serve.core.server.llm_server import LLMServer
+from ray.serve.llm import LLMConfig
+
+with tempfile.TemporaryDirectory(prefix="ray-") as folder:
+    ray.init(num_cpus=1, include_dashboard=False, _temp_dir=folder)
+    for config in json.load(sys.stdin):
+        options = LLMServer.get_deployment_options(LLMConfig.model_validate(config))
+        upload_worker_process_setup_hook_if_needed(options["ray_actor_options"]["runtime_env"], None)
+        print("ENTERED")
+    ray.shutdown()
+"""
+
+
+def test_an_engine_on_gpus_may_enter_the_cluster_with_the_runtime_environment_of_its_replica(
+    tmp_path,
+):
+    configs = []
+    for file in VALUES_FILES:
+        args = render(default_chart(), ValueArguments([file])).serve_config["applications"][0][
+            "args"
+        ]
+        configs += args.get("llm_configs") or [args["prefill_config"], args["decode_config"]]
+    done = subprocess.run(
+        [cpu_python(), "-c", ENTERING_PROGRAM],
+        input=json.dumps(configs),
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("ENTERED") == len(configs)

@@ -79,7 +79,7 @@ The name is made by Ray (Ray 2.58, llm/_internal/serve/core/server/builder.py).
     "strategy" (gt (int $facts.podsPerReplica) 1 | ternary "PACK" "STRICT_PACK"))
   "deployment_config" $deployment
   "log_engine_metrics" true
-  "runtime_env" (dict "env_vars" (include "ray-pd-llm.loggingFirst" .root | fromYaml))
+  "runtime_env" (include "ray-pd-llm.loggingFirst" .root | fromYaml)
 -}}
 {{- if eq $values.topology.mode "disaggregated" -}}
   {{- $experimental := dict "NIXL_SIDE_CHANNEL_PORT_BASE" (index $values.transport.ports .name) -}}
@@ -97,11 +97,17 @@ vLLM and NIXL set up Python's logging when they are first used, and that closes 
 replica around them. Such a replica logs no more, and when the head starts again, Serve's controller cannot
 take it over but replaces it, so that the model is loaded anew (Ray 2.58, serve/_private/logging_utils.py,
 get_component_logger_file_path). So Ray has them do it before Serve opens the file: it imports and calls what
-this variable names when a process starts. What is called here does no more than that.
+the variable names when a process starts. What is called here does no more than that.
+
+The hook by its proper name does nothing for an actor. It is there because Ray Serve LLM writes one of its own
+into that place, and because an engine on GPUs enters the cluster with both of its replica, where Ray refuses two
+that differ (_private/runtime_env/setup_hook.py, _check_setup_hook_consistency).
 */}}
 {{- define "ray-pd-llm.loggingFirst" -}}
-__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR: vllm.
-  {{- eq .Values.topology.mode "disaggregated" | ternary "distributed.nixl_utils.nixl_agent_config" "logger._configure_vllm_root_logger" -}}
+{{- $hook := eq .Values.topology.mode "disaggregated" | ternary "vllm.distributed.nixl_utils.nixl_agent_config" "vllm.logger._configure_vllm_root_logger" -}}
+worker_process_setup_hook: {{ $hook }}
+env_vars:
+  __RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR: {{ $hook }}
 {{- end -}}
 
 {{/* One role's vLLM engine arguments as YAML. */}}
