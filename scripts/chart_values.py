@@ -6,7 +6,8 @@
 The schema source is the only place where a value's name, type, bounds, default and description are
 written. Out of it come
 
-    values.schema.json    JSON Schema draft-07, refs resolved, strict at every level
+    values.schema.json    JSON Schema draft-07, strict at every level; Helm compiles it for each render,
+                          so what is said once in the source is said once there
     values.yaml           the defaults, with the descriptions as comments
     files/defaults.yaml   what templates fall back to for a block that is null or missing
     docs/values.md        the reference for people
@@ -19,10 +20,13 @@ import copy
 import json
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from raypd.schema import resolved
 
 Schema = dict[str, Any]
 
@@ -30,23 +34,12 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "ray-pd-llm"
 SOURCE = CHART / "values.schema.yaml"
 GENERATED = f"Generated from {SOURCE.relative_to(ROOT)} by scripts/chart_values.py; edit there."
+DEFINITIONS = "#/definitions/"
+OR_NULL = "OrNull"  # ends the name of a definition that takes null as well
 ROLE_TWINS = (
     "decode",
     "engine",
 )  # blocks with the keys of `prefill`: their comments are not repeated
-
-
-def resolve(node: Any, definitions: Schema) -> Any:
-    """Replaces every `$ref` by its definition, with the keys beside the `$ref` on top."""
-    if isinstance(node, list):
-        return [resolve(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: resolve(value, definitions) for key, value in node.items() if key != "definitions"}
-    if ref := node.pop("$ref", None):
-        base = resolve(copy.deepcopy(definitions[ref.removeprefix("#/definitions/")]), definitions)
-        node = base | node
-    return node
 
 
 def is_block(schema: Schema) -> bool:
@@ -56,6 +49,8 @@ def is_block(schema: Schema) -> bool:
 
 def nullable(schema: Schema) -> Schema:
     """Lets a value also be null."""
+    if "$ref" in schema:
+        return schema | {"$ref": schema["$ref"] + OR_NULL}
     if "oneOf" in schema:
         return schema | {"oneOf": [*schema["oneOf"], {"type": "null"}]}
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -70,7 +65,7 @@ def strict(schema: Schema, *, in_list: bool = False) -> Schema:
 
     Inside a list there are no defaults to fall back to, so null stays refused there.
     """
-    schema = {key: value for key, value in schema.items() if key != "nullMeans"}
+    schema = {k: v for k, v in schema.items() if k not in ("nullMeans", "definitions")}
     if "items" in schema:
         schema["items"] = strict(schema["items"], in_list=True)
     if is_block(schema):
@@ -103,8 +98,28 @@ def fallback(schema: Schema) -> Any:
     return [] if schema.get("nullMeans") == "empty" else default(schema)
 
 
-def json_schema(schema: Schema) -> str:
-    document = strict(schema)
+def definition(name: str, written: Schema) -> Schema:
+    """One definition of values.schema.json; that without null is what stands inside lists."""
+    plain = name.removesuffix(OR_NULL)
+    if plain == name:
+        return strict(written[name], in_list=True)
+    return nullable(strict(written[plain]))
+
+
+def references(node: Any) -> Iterator[str]:
+    """The names of the definitions that a schema refers to."""
+    if isinstance(node, list):
+        for item in node:
+            yield from references(item)
+    elif isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"].removeprefix(DEFINITIONS)
+        for value in node.values():
+            yield from references(value)
+
+
+def json_schema(source: Schema) -> str:
+    document = strict(source)
     # Helm puts these two into the values of a subchart.
     document["properties"] = {
         "global": {
@@ -117,6 +132,14 @@ def json_schema(schema: Schema) -> str:
             "description": "Condition of a parent chart; not read by this chart.",
         },
     } | document["properties"]
+    definitions: Schema = {}
+    unread = [document]
+    while unread:
+        for name in references(unread.pop()):
+            if name not in definitions:
+                definitions[name] = definition(name, source["definitions"])
+                unread.append(definitions[name])
+    document["definitions"] = dict(sorted(definitions.items()))
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -229,9 +252,9 @@ def reference(schema: Schema) -> str:
 def outputs() -> dict[Path, str]:
     """The text of every generated file by its path."""
     source = yaml.safe_load(SOURCE.read_text())
-    schema = resolve(source, source["definitions"])
+    schema = resolved(source)
     return {
-        CHART / "values.schema.json": json_schema(schema),
+        CHART / "values.schema.json": json_schema(source),
         CHART / "values.yaml": values_yaml(schema),
         CHART / "files" / "defaults.yaml": defaults_yaml(schema),
         ROOT / "docs" / "values.md": reference(schema),

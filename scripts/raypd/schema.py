@@ -56,6 +56,27 @@ def schema_findings(schema: dict[str, Any], value: Any, family: str, at: str = "
     ]
 
 
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with each `$ref` replaced by the definition of its own that it points to.
+
+    Keys beside a `$ref` win. That is where a value's description and default stand, which editors
+    read there too, while a validator of draft-07 passes over them.
+    """
+    definitions = schema.get("definitions", {})
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, list):
+            return [inline(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        beside = {key: inline(value) for key, value in node.items() if key != "$ref"}
+        if "$ref" not in node:
+            return beside
+        return inline(definitions[node["$ref"].removeprefix("#/definitions/")]) | beside
+
+    return inline({key: value for key, value in schema.items() if key != "definitions"})
+
+
 def _leaves(error: ValidationError) -> Iterator[ValidationError]:
     """The errors a person can act on: behind `anyOf` and its like stands the nearest alternative."""
     if not error.context or error.validator == "not":

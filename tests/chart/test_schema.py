@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chart.rendering import CHART, EVERYTHING, Refused
+from raypd.schema import resolved
 
-SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+WRITTEN = json.loads((CHART / "values.schema.json").read_text())
+SCHEMA = resolved(WRITTEN)
+VALIDATOR = jsonschema.Draft7Validator(WRITTEN)
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 # One render takes a tenth of a second, so the number of examples is what the time allows.
 SLOW = settings(
@@ -230,4 +232,4 @@ def test_every_key_is_described_and_every_free_value_has_an_example():
 
     check(SCHEMA, "")
     assert SCHEMA["additionalProperties"] is False
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.Draft7Validator.check_schema(WRITTEN)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raypd.schema import dotted, nearest_key, schema_findings
+from raypd.schema import dotted, nearest_key, resolved, schema_findings
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -94,3 +94,25 @@ def test_paths_are_written_as_they_would_be_in_a_program() -> None:
 def test_the_nearest_key_is_found_whatever_its_case() -> None:
     assert "`maxModelLen`" in nearest_key("maxmodellen", ["maxModelLen", "dtype"])
     assert "`dtype`" in nearest_key("zzz", ["maxModelLen", "dtype"])
+
+
+def test_what_stands_beside_a_reference_wins_over_its_definition() -> None:
+    written = {
+        "definitions": {
+            "cpu": {"type": "string", "description": "A quantity.", "examples": ["4"]},
+            "both": {"properties": {"cpu": {"$ref": "#/definitions/cpu"}}},
+        },
+        "properties": {
+            "head": {"$ref": "#/definitions/both"},
+            "own": {"$ref": "#/definitions/cpu", "description": "CPU of the head."},
+        },
+    }
+    cpu = {"type": "string", "description": "A quantity.", "examples": ["4"]}
+    assert resolved(written) == {
+        "properties": {
+            "head": {"properties": {"cpu": cpu}},
+            "own": cpu | {"description": "CPU of the head."},
+        }
+    }
+    (finding,) = schema_findings(resolved(written), {"own": 4}, "RPD10")
+    assert finding.remedy.endswith('For example `"4"`. CPU of the head.')

@@ -10,7 +10,7 @@ from typing import Any
 from raypd.render.chart import as_folder
 from raypd.render.helm import HelmFailed, ValueArguments, merged_values, without_schema
 from raypd.report import Finding
-from raypd.schema import schema_findings
+from raypd.schema import resolved, schema_findings
 
 # One line of the chart's validate template: `[RPD123] path.to.value: reason. Instead: remedy`.
 _RULE = re.compile(
@@ -43,7 +43,8 @@ def values_findings(chart: Path, values: dict[str, Any]) -> list[Finding]:
         if not path.is_file():
             return []
         schema = json.loads(path.read_text(encoding="utf-8"))
-    return schema_findings(schema, values, "RPD10")
+    # Resolved, so that a finding's remedy can quote the description beside a `$ref`.
+    return schema_findings(resolved(schema), values, "RPD10")
 
 
 def explain(
