@@ -9,7 +9,7 @@ written. Out of it come
     values.schema.json    JSON Schema draft-07, strict at every level; Helm compiles it for each render,
                           so what is said once in the source is said once there
     values.yaml           the defaults, with the descriptions as comments
-    files/defaults.yaml   what templates fall back to for a block that is null or missing
+    files/defaults.json   what templates fall back to for a block that is null or missing
     docs/values.md        the reference for people
 """
 
@@ -194,10 +194,6 @@ def values_yaml(schema: Schema) -> str:
     return "\n".join(head + values_lines(schema)) + "\n"
 
 
-def defaults_yaml(schema: Schema) -> str:
-    return f"# {GENERATED}\n" + yaml.safe_dump(fallback(schema), sort_keys=False, width=100)
-
-
 def kind_of(schema: Schema) -> str:
     kind = schema["type"]
     if "enum" in schema:
@@ -256,7 +252,7 @@ def outputs() -> dict[Path, str]:
     return {
         CHART / "values.schema.json": json_schema(source),
         CHART / "values.yaml": values_yaml(schema),
-        CHART / "files" / "defaults.yaml": defaults_yaml(schema),
+        CHART / "files" / "defaults.json": json.dumps(fallback(schema), indent=1) + "\n",
         ROOT / "docs" / "values.md": reference(schema),
     }
 

@@ -68,7 +68,7 @@ def schema_keys(schema: dict, prefix: str = "") -> set[str]:
 def test_values_schema_defaults_and_reference_have_the_same_keys():
     schema = resolved(json.loads((CHART / "values.schema.json").read_text()))
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    defaults = yaml.safe_load((CHART / "files" / "defaults.yaml").read_text())
+    defaults = json.loads((CHART / "files" / "defaults.json").read_text())
     wanted = schema_keys(schema)
     wanted -= {"global", "enabled"}
     # `affinity` is the user's own map that happens to name its keys: its default is empty.

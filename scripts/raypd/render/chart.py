@@ -45,8 +45,10 @@ def as_folder(chart: Path) -> Iterator[Path]:
 def tables(chart: Path, *names: str) -> dict[str, dict[str, Any]]:
     """Tables of the chart's files/ by their names, as "models"; {} for one that the chart has not."""
     with as_folder(chart) as folder:
-        paths = {name: folder / "files" / f"{name}.yaml" for name in names}
+        found = {name: next(folder.glob(f"files/{name}.*"), None) for name in names}
         return {
-            name: yaml_text.load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-            for name, path in paths.items()
+            name: yaml_text.load(path.read_text(encoding="utf-8"))
+            if path
+            else {}  # JSON is YAML, too
+            for name, path in found.items()
         }

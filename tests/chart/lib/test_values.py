@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from chart.rendering import Refused, run_helm
+from chart.rendering import CHART, Refused, run_helm
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,16 @@ def test_missing_blocks_act_as_the_defaults(bare_chart, each_helm, render):
         yaml.safe_load(spec["serveConfigV2"]) for spec in (service["spec"], render.rayservice())
     )
     assert bare == full
+
+
+@pytest.mark.parametrize("table", ["instances", "models"])
+def test_each_entry_of_a_table_is_found_on_a_line_of_its_own(table):
+    """As templates/lib/_values.tpl looks for it, without reading the rest."""
+    text = (CHART / "files" / f"{table}.yaml").read_text()
+    entries = yaml.safe_load(text)
+    for key, entry in entries.items():
+        (line,) = re.findall(rf"\n{re.escape(key)}: .*", text)
+        assert yaml.safe_load(line) == {key: entry}
 
 
 def test_numbers_survive_unchanged(render):

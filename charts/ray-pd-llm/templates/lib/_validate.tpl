@@ -74,16 +74,23 @@ place through `set`.
 {{- include "ray-pd-llm.validate.owned" (list . "engineArgs" "model.engineArgs" $model.engineArgs) -}}
 {{- end -}}
 
-{{/* Names that the chart owns: (list scope kind path map), kind being a block of files/owned.yaml. */}}
+{{/* Names that the chart owns: (list scope kind path map), kind being a block of files/owned.yaml. Most
+values set none of their own, and then that table is not read at all. */}}
 {{- define "ray-pd-llm.validate.owned" -}}
 {{- $scope := index . 0 -}}
 {{- $kind := index . 1 -}}
 {{- $path := index . 2 -}}
-{{- $owned := index $scope.root.Tables.owned $kind -}}
 {{- $code := get (dict "env" "RPD120" "engineArgs" "RPD121" "extraConfig" "RPD122") $kind -}}
-{{- range $name, $value := index . 3 -}}
-  {{- with index $owned $name -}}
-    {{- include "ray-pd-llm.problem" (list $scope $code (printf "%s.%s" $path $name) .why .instead) -}}
+{{- with index . 3 -}}
+  {{- $tables := $scope.root.Tables -}}
+  {{- if not (hasKey $tables "owned") -}}
+    {{- $_ := set $tables "owned" ($scope.root.Files.Get "files/owned.yaml" | fromYaml) -}}
+  {{- end -}}
+  {{- $owned := index $tables.owned $kind -}}
+  {{- range $name, $value := . -}}
+    {{- with index $owned $name -}}
+      {{- include "ray-pd-llm.problem" (list $scope $code (printf "%s.%s" $path $name) .why .instead) -}}
+    {{- end -}}
   {{- end -}}
 {{- end -}}
 {{- end -}}

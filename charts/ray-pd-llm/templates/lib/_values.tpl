@@ -8,14 +8,26 @@ which writes what is missing or null into .Values, in place: a block set to null
 nil pointer. Free maps (env, labels, nodeSelector ...) become empty, not the default again.
 
 It also reads the chart's tables of facts: `$.Tables.ports` is files/ports.yaml. Helm hands one and the
-same `$` to every file of a chart, so both are done once in a render: reading YAML is what costs time.
+same `$` to every file of a chart, so both are done once in a render. Reading YAML is what costs time: the
+defaults are JSON, and of a table with a line for each entry only the lines that matter are read.
 */}}
 {{- define "ray-pd-llm.values" -}}
 {{- if not (hasKey . "Tables") -}}
-  {{- include "ray-pd-llm.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
+  {{- $values := .Values -}}
+  {{- include "ray-pd-llm.fill" (list $values (.Files.Get "files/defaults.json" | fromJson)) -}}
   {{- $tables := dict -}}
-  {{- range list "instances" "models" "owned" "ports" "versions" -}}
+  {{- range list "ports" "versions" -}}
     {{- $_ := set $tables . ($.Files.Get (printf "files/%s.yaml" .) | fromYaml) -}}
+  {{- end -}}
+  {{- $types := list $values.head.instanceType $values.prefill.instanceType $values.decode.instanceType $values.engine.instanceType -}}
+  {{- range $table, $keys := dict "instances" (uniq $types) "models" (list $values.model.source) -}}
+    {{- $text := $.Files.Get (printf "files/%s.yaml" $table) -}}
+    {{- $entries := dict -}}
+    {{- range $keys -}}
+      {{- $line := regexFind (printf "\n%s: .*" (regexQuoteMeta .)) $text -}}
+      {{- $entries = merge $entries (fromYaml $line) -}}
+    {{- end -}}
+    {{- $_ := set $tables $table $entries -}}
   {{- end -}}
   {{- $_ := set . "Tables" $tables -}}
 {{- end -}}
