@@ -26,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from raypd import yaml_text
 from raypd.schema import resolved
 
 Schema = dict[str, Any]
@@ -247,7 +248,7 @@ def reference(schema: Schema) -> str:
 
 def outputs() -> dict[Path, str]:
     """The text of every generated file by its path."""
-    source = yaml.safe_load(SOURCE.read_text())
+    source = yaml_text.load(SOURCE.read_text())
     schema = resolved(source)
     return {
         CHART / "values.schema.json": json_schema(source),

@@ -13,9 +13,9 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 
 from chart.rendering import CHART, Render, run_helm
+from raypd import yaml_text
 from raypd.toolchain import binary, go, helm, kuberay_module
 
 KUBERNETES = "1.35.0"
@@ -71,7 +71,6 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [kuberay_module() / "config/crd/bases/ray.io_rayservices.yaml"]
     for (module, version), paths in CRD_MODULES.items():
         files += [go.module(module, version) / path for path in paths]
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     # The built-in kinds point to their shared definitions by the path on a server, their `$id`.
     builtin = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
     for file in (builtin / f"v{KUBERNETES}-local-strict").glob("*.json"):
@@ -81,7 +80,7 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 json.dumps(schema | {"$id": f"file://{folder}/{file.name}"})
             )
     for file in files:
-        crd = yaml.load(file.read_text(), loader)
+        crd = yaml_text.load(file.read_text())
         for version in crd["spec"]["versions"]:
             group = crd["spec"]["group"].split(".")[0]
             name = f"{crd['spec']['names']['kind']}-{group}-{version['name']}.json"

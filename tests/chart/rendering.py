@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from raypd import yaml_text
 from raypd.toolchain import helm
 
 Manifest = dict[str, Any]
@@ -75,7 +74,7 @@ class Render:
         )
 
     def all(self, values: Manifest | None = None, *options: str) -> list[Manifest]:
-        return [m for m in yaml.safe_load_all(self.text(values, *options)) if m]
+        return [m for m in yaml_text.load_all(self.text(values, *options)) if m]
 
     def kind(self, kind: str, values: Manifest | None = None, *options: str) -> list[Manifest]:
         return [m for m in self.all(values, *options) if m["kind"] == kind]
@@ -93,7 +92,7 @@ class Render:
 
     def serve_application(self, values: Manifest | None = None) -> Manifest:
         """The one Serve application."""
-        config = yaml.safe_load(self.rayservice(values)["serveConfigV2"])
+        config = yaml_text.load(self.rayservice(values)["serveConfigV2"])
         (application,) = config["applications"]
         return application
 

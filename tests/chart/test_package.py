@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from chart.rendering import CHART, Refused, run_helm
+from raypd import yaml_text
 
 
 def test_the_package_holds_the_schema_and_not_its_source(package):
@@ -61,7 +62,7 @@ def parent(package: Path, tmp_path: Path) -> Path:
 
 def template(helm: Path, chart: Path, *options: str) -> list[dict]:
     text = run_helm(helm, "template", "shop", str(chart), *options)
-    return [m for m in yaml.safe_load_all(text) if m]
+    return [m for m in yaml_text.load_all(text) if m]
 
 
 def test_subchart_renders_with_globals_and_condition(each_helm, parent):
@@ -90,7 +91,7 @@ def test_a_new_version_of_the_chart_changes_no_pod(package, each_helm, tmp_path)
         archive.extractall(tmp_path, filter="data")
     chart = tmp_path / "ray-pd-llm"
     before = template(each_helm, chart)
-    declared = yaml.safe_load((chart / "Chart.yaml").read_text())
+    declared = yaml_text.load((chart / "Chart.yaml").read_text())
     (chart / "Chart.yaml").write_text(
         yaml.safe_dump(declared | {"version": "9.9.9", "appVersion": "9"})
     )

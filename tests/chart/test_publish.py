@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from chart.rendering import CHART, run_helm
+from raypd import yaml_text
 from raypd.toolchain import binary, helm
 
-VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+VERSION = yaml_text.load((CHART / "Chart.yaml").read_text())["version"]
 
 
 @pytest.fixture(params=[3, 4], ids=["helm3", "helm4"])
@@ -76,7 +77,7 @@ def test_from_an_oci_registry(program, package, registry):
 
 def test_from_a_chart_repository(program, package, repository):
     run_helm(program, "repo", "add", "ray-pd-llm", repository)
-    listed = yaml.safe_load(run_helm(program, "search", "repo", "ray-pd-llm", "-o", "yaml"))
+    listed = yaml_text.load(run_helm(program, "search", "repo", "ray-pd-llm", "-o", "yaml"))
     assert [(c["name"], c["version"]) for c in listed] == [("ray-pd-llm/ray-pd-llm", VERSION)]
     installed = run_helm(program, "template", "llm", "ray-pd-llm/ray-pd-llm", "-n", "inference")
     assert installed == _from_file(program, package)

@@ -8,17 +8,17 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chart.rendering import CHART, EVERYTHING, Refused
+from raypd import yaml_text
 from raypd.schema import resolved
 
 WRITTEN = json.loads((CHART / "values.schema.json").read_text())
 SCHEMA = resolved(WRITTEN)
 VALIDATOR = jsonschema.Draft7Validator(WRITTEN)
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = yaml_text.load((CHART / "values.yaml").read_text())
 # One render takes a tenth of a second, so the number of examples is what the time allows.
 SLOW = settings(
     max_examples=30,

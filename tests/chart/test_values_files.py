@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from chart.rendering import CHART, EVERYTHING, ROOT, VALUES_FILES, run_helm
+from raypd import yaml_text
 from raypd.toolchain import binary, helm
 
 SITUATIONS = [
     pytest.param({}, id="defaults"),
-    *(pytest.param(yaml.safe_load(f.read_text()), id=f.stem) for f in VALUES_FILES),
+    *(pytest.param(yaml_text.load(f.read_text()), id=f.stem) for f in VALUES_FILES),
     pytest.param(EVERYTHING, id="everything"),
 ]
 
@@ -38,7 +39,7 @@ def test_same_bytes_whatever_renders_it(render, values):
 @pytest.mark.parametrize("values", SITUATIONS)
 def test_no_large_number_in_scientific_notation(render, values):
     text = render.text(values)
-    for document in yaml.safe_load_all(text):
+    for document in yaml_text.load_all(text):
         if document and document["kind"] != "ConfigMap":
             assert "e+" not in yaml.safe_dump(document)
 

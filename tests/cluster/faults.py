@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel
 
 from cluster.load import DEADLINE_SECONDS, ERROR, HUNG, OK, PAUSE_SECONDS, WRONG, Stream
 from measured import engine_versions, machine, measured_with, with_table
+from raypd import yaml_text
 from raypd.toolchain.programs import pins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ class Run(BaseModel):
 
 def run(outcomes: list[Outcome]) -> Run:
     """The outcomes, with what has to be known about them."""
-    chart = yaml.safe_load((ROOT / "charts" / "ray-pd-llm" / "Chart.yaml").read_text())
+    chart = yaml_text.load((ROOT / "charts" / "ray-pd-llm" / "Chart.yaml").read_text())
     return Run(
         machine=machine(),
         versions={

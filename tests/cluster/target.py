@@ -16,6 +16,7 @@ from kubernetes import client, config
 from cluster.devcluster import images, lifecycle, nodes
 from cluster.devcluster.layout import ROOT
 from cluster.devcluster.state import State
+from raypd import yaml_text
 from raypd.local.source import tiny_model_folder
 from raypd.toolchain import helm
 
@@ -63,7 +64,7 @@ def cpu_values() -> Values:
     """What the reference files need to run here: the image made here with the Python environment
     mounted, engines on the CPU, the tiny model, and KV over TCP, as there is no EFA to load."""
     image = images.runtime()
-    local = yaml.safe_load((ROOT / "values" / "local-cpu.yaml").read_text())
+    local = yaml_text.load((ROOT / "values" / "local-cpu.yaml").read_text())
     role = images.runtime_pod()
     # A pod that ends stays for as long, by default 30 s, because its replicas have nowhere to go.
     role["env"]["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = DRAIN_SECONDS
@@ -98,9 +99,9 @@ def fit(cluster: State) -> Path:
 def _put_model(cluster: State) -> None:
     """Onto the NVMe of each node that has some, as a prefetch would."""
     source = Path(
-        yaml.safe_load((ROOT / "values" / "local-cpu.yaml").read_text())["model"]["source"]
+        yaml_text.load((ROOT / "values" / "local-cpu.yaml").read_text())["model"]["source"]
     )
-    defaults = yaml.safe_load((ROOT / "charts" / "ray-pd-llm" / "values.yaml").read_text())
+    defaults = yaml_text.load((ROOT / "charts" / "ray-pd-llm" / "values.yaml").read_text())
     cache = defaults["cache"]
     inside = source.relative_to(cache["mountPath"])
     for machine in lifecycle.machines(cluster).values():

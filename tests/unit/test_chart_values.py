@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
+from raypd import yaml_text
 from raypd.schema import resolved
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def schema_keys(schema: dict, prefix: str = "") -> set[str]:
 
 def test_values_schema_defaults_and_reference_have_the_same_keys():
     schema = resolved(json.loads((CHART / "values.schema.json").read_text()))
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    values = yaml_text.load((CHART / "values.yaml").read_text())
     defaults = json.loads((CHART / "files" / "defaults.json").read_text())
     wanted = schema_keys(schema)
     wanted -= {"global", "enabled"}

@@ -16,6 +16,7 @@ import yaml
 from pyhelm3 import Command
 from pyhelm3.errors import Error as HelmError
 
+from raypd import yaml_text
 from raypd.render.chart import as_folder
 from raypd.report import UsageError
 
@@ -98,7 +99,7 @@ def merged_values(
     shows `.Values`. It has no schema, so the values come back even when the real one refuses them.
     """
     with as_folder(chart) as source, tempfile.TemporaryDirectory(prefix="raypd-values-") as scratch:
-        metadata = yaml.safe_load((source / "Chart.yaml").read_text(encoding="utf-8"))
+        metadata = yaml_text.load((source / "Chart.yaml").read_text(encoding="utf-8"))
         probe = Path(scratch) / str(metadata["name"])
         (probe / "templates").mkdir(parents=True)
         kept = {key: metadata[key] for key in ("apiVersion", "name", "version")}
@@ -109,7 +110,7 @@ def merged_values(
             "kind: Values\nvalues: {{ .Values | toJson | b64enc }}\n", encoding="utf-8"
         )
         printed = template(probe, arguments, "values", "default", helm)
-    return json.loads(base64.b64decode(yaml.safe_load(printed)["values"]))
+    return json.loads(base64.b64decode(yaml_text.load(printed)["values"]))
 
 
 def without_schema(

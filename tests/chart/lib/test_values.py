@@ -7,9 +7,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 from chart.rendering import CHART, Refused, run_helm
+from raypd import yaml_text
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def bare_chart(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_missing_blocks_act_as_the_defaults(bare_chart, each_helm, render):
     text = run_helm(each_helm, "template", "llm", str(bare_chart), "-n", "inference")
-    (service,) = [m for m in yaml.safe_load_all(text) if m and m["kind"] == "RayService"]
+    (service,) = [m for m in yaml_text.load_all(text) if m and m["kind"] == "RayService"]
     bare, full = (
-        yaml.safe_load(spec["serveConfigV2"]) for spec in (service["spec"], render.rayservice())
+        yaml_text.load(spec["serveConfigV2"]) for spec in (service["spec"], render.rayservice())
     )
     assert bare == full
 
@@ -36,10 +36,10 @@ def test_missing_blocks_act_as_the_defaults(bare_chart, each_helm, render):
 def test_each_entry_of_a_table_is_found_on_a_line_of_its_own(table):
     """As templates/lib/_values.tpl looks for it, without reading the rest."""
     text = (CHART / "files" / f"{table}.yaml").read_text()
-    entries = yaml.safe_load(text)
+    entries = yaml_text.load(text)
     for key, entry in entries.items():
         (line,) = re.findall(rf"\n{re.escape(key)}: .*", text)
-        assert yaml.safe_load(line) == {key: entry}
+        assert yaml_text.load(line) == {key: entry}
 
 
 def test_numbers_survive_unchanged(render):

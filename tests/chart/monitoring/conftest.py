@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-import yaml
 
 from chart.monitoring.objects import Monitored
 from chart.rendering import ROOT, Manifest, Render
+from raypd import yaml_text
 
 KINDS = ("podMonitor", "prometheusRule", "dashboards")
 
@@ -27,4 +27,4 @@ def monitored(render: Render) -> Monitored:
 @pytest.fixture(scope="session")
 def metrics() -> Manifest:
     """scripts/dashboards/metrics.yaml: every metric that alerts and dashboards may use."""
-    return yaml.safe_load((ROOT / "scripts/dashboards/metrics.yaml").read_text())
+    return yaml_text.load((ROOT / "scripts/dashboards/metrics.yaml").read_text())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import yaml
-
 from chart.rendering import CHART
+from raypd import yaml_text
 
 ON = {"networkPolicy": {"enabled": True}}
-PORTS = yaml.safe_load((CHART / "files" / "ports.yaml").read_text())
+PORTS = yaml_text.load((CHART / "files" / "ports.yaml").read_text())
 
 
 def ranges(rule: dict) -> list[tuple[int, int]]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 
-import yaml
-
+from raypd import yaml_text
 from raypd.lint.eksctl.cluster import Cluster, Group, Taint
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +80,7 @@ class Node:
 
 def nodes(addresses: Addresses, config: Path = EKSCTL_CONFIG) -> list[Node]:
     """The nodes of an eksctl config; a group of several gives NAME-a, NAME-b ..."""
-    cluster = Cluster.of(yaml.safe_load(config.read_text()), yaml.safe_load(INSTANCES.read_text()))
+    cluster = Cluster.of(yaml_text.load(config.read_text()), yaml_text.load(INSTANCES.read_text()))
     named = [
         (group.name if group.nodes == 1 else f"{group.name}-{ascii_lowercase[number]}", group)
         for group in cluster.groups

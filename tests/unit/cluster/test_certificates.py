@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from cluster.devcluster.certificates import Authority
+from raypd import yaml_text
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_kubeconfig_holds_user_server_and_authority(authority, tmp_path):
     path = authority.kubeconfig(
         tmp_path / "kubeconfig", "https://10.77.0.1:6443", "admin", ["masters"]
     )
-    written = yaml.safe_load(path.read_text())
+    written = yaml_text.load(path.read_text())
     (cluster,), (user,) = written["clusters"], written["users"]
     assert cluster["cluster"]["server"] == "https://10.77.0.1:6443"
     data = cluster["cluster"]["certificate-authority-data"]

@@ -5,22 +5,21 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from itertools import combinations
 
-import yaml
-
 from cluster.devcluster.layout import EKSCTL_CONFIG, Addresses, nodes
+from raypd import yaml_text
 
 ADDRESSES = Addresses(77)
 
 
 def test_one_node_for_each_that_eksctl_makes():
-    groups = yaml.safe_load(EKSCTL_CONFIG.read_text())["managedNodeGroups"]
+    groups = yaml_text.load(EKSCTL_CONFIG.read_text())["managedNodeGroups"]
     made = nodes(ADDRESSES)
     assert len(made) == sum(group["desiredCapacity"] for group in groups)
     assert [node.name for node in made] == ["system", "gpu-a", "gpu-b"]
 
 
 def test_nodes_carry_labels_and_taints_of_their_group():
-    groups = {g["name"]: g for g in yaml.safe_load(EKSCTL_CONFIG.read_text())["managedNodeGroups"]}
+    groups = {g["name"]: g for g in yaml_text.load(EKSCTL_CONFIG.read_text())["managedNodeGroups"]}
     for node in nodes(ADDRESSES):
         group = groups[node.labels["eks.amazonaws.com/nodegroup"]]
         assert node.labels.items() >= group["labels"].items()

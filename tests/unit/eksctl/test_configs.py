@@ -13,13 +13,14 @@ import jsonschema
 import pytest
 import yaml
 
+from raypd import yaml_text
 from raypd.data import load
 from raypd.toolchain import go
 from raypd.toolchain.programs import pins
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "eksctl").glob("*.yaml"))
-INSTANCES = yaml.safe_load((ROOT / "charts/ray-pd-llm/files/instances.yaml").read_text())
+INSTANCES = yaml_text.load((ROOT / "charts/ray-pd-llm/files/instances.yaml").read_text())
 LOADER = Path(__file__).parent / "loader/main.go"
 
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -52,7 +53,7 @@ def run_loader(loader: Path, *files: Path) -> subprocess.CompletedProcess[str]:
 
 
 def config_of(file: Path) -> dict[str, Any]:
-    return yaml.safe_load(file.read_text())
+    return yaml_text.load(file.read_text())
 
 
 def gpu_group(config: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def test_the_loader_of_eksctl_refuses(
 
 
 def daemon_set(sources: Path, name: str) -> dict[str, Any]:
-    return yaml.safe_load((sources / f"pkg/addons/assets/{name}.yaml").read_text())["spec"][
+    return yaml_text.load((sources / f"pkg/addons/assets/{name}.yaml").read_text())["spec"][
         "template"
     ]["spec"]
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from raypd import yaml_text
 from raypd.importer.read import original
 from raypd.importer.verb import Imported, imported_from, run
 from raypd.render import Rendered, ValueArguments, all_from_manifest, default_chart, render
@@ -293,7 +294,7 @@ def test_what_cannot_be_carried_over_is_told(change: Any) -> None:
 
 
 def test_an_affinity_by_labels_of_kuberay_becomes_placement() -> None:
-    whole = yaml.safe_load(RIGHT)
+    whole = yaml_text.load(RIGHT)
     for group in whole["spec"]["rayClusterConfig"]["workerGroupSpecs"]:
         group["template"]["spec"]["affinity"] = {
             "podAntiAffinity": {

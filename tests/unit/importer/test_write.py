@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
-
+from raypd import yaml_text
 from raypd.importer.write import text
 
 
@@ -13,7 +12,7 @@ def test_comments_stand_over_their_values() -> None:
     assert written.splitlines()[0] == "# head"
     assert "    # one\n    c: 1\n" in written
     assert "# none\ne: []" in written
-    assert yaml.safe_load(written) == values
+    assert yaml_text.load(written) == values
 
 
 def test_equal_blocks_are_written_out() -> None:
@@ -25,4 +24,4 @@ def test_equal_blocks_are_written_out() -> None:
 
 def test_strings_that_look_like_numbers_stay_strings() -> None:
     values = {"env": {"A": "010", "B": "1e6", "C": "yes", "1": "x"}}
-    assert yaml.safe_load(text(values, {}, [])) == values
+    assert yaml_text.load(text(values, {}, [])) == values

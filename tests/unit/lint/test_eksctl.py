@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from raypd import yaml_text
 from raypd.data import load
 from raypd.lint.eksctl import check_eksctl
 from raypd.lint.eksctl.disks import weights_by_name
@@ -18,7 +18,7 @@ from raypd.render import ValueArguments, default_chart, render
 from raypd.report import Finding
 
 ROOT = Path(__file__).parents[3]
-INSTANCES = yaml.safe_load((ROOT / "charts/ray-pd-llm/files/instances.yaml").read_text())
+INSTANCES = yaml_text.load((ROOT / "charts/ray-pd-llm/files/instances.yaml").read_text())
 
 EFA_TAINT = {"key": "aws.amazon.com/efa", "operator": "Exists", "effect": "NoSchedule"}
 NODE_CONFIG = """
@@ -83,7 +83,7 @@ class Case:
     """The shipped g6 config and the reference pods, to be bent by a test."""
 
     def __init__(self) -> None:
-        self.config: dict[str, Any] = yaml.safe_load((ROOT / "eksctl/g6.yaml").read_text())
+        self.config: dict[str, Any] = yaml_text.load((ROOT / "eksctl/g6.yaml").read_text())
         self.values: dict[str, Any] = {
             "model": {"source": "Qwen/Qwen3.5-9B", "quantization": ""},
             "head": {"instanceType": "m7i.xlarge"},
@@ -763,8 +763,8 @@ def shipped(values: str, eksctl: str) -> tuple[dict[str, Any], dict[str, Any], l
     """(eksctl config, values, manifests) of a shipped pair, rendered by Helm."""
     file = ROOT / f"values/{values}.yaml"
     rendered = render(default_chart(), ValueArguments([file]))
-    config = yaml.safe_load((ROOT / f"eksctl/{eksctl}.yaml").read_text())
-    return config, yaml.safe_load(file.read_text()), rendered.manifests
+    config = yaml_text.load((ROOT / f"eksctl/{eksctl}.yaml").read_text())
+    return config, yaml_text.load(file.read_text()), rendered.manifests
 
 
 def test_each_shipped_file_has_its_partner() -> None:

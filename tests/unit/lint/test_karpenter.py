@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from raypd import yaml_text
 from raypd.lint.karpenter import check_karpenter
 from raypd.lint.verb import of_values
 from raypd.render import ValueArguments, default_chart
@@ -47,8 +48,8 @@ class Case:
     """One NodePool for the engines, the head elsewhere, budgets as the chart makes them."""
 
     def __init__(self) -> None:
-        self.pool: dict[str, Any] = yaml.safe_load(POOL)
-        self.node_class: dict[str, Any] = yaml.safe_load(CLASS)
+        self.pool: dict[str, Any] = yaml_text.load(POOL)
+        self.node_class: dict[str, Any] = yaml_text.load(CLASS)
         self.documents: list[Any] = [self.pool, self.node_class]
         self.values: dict[str, Any] = {"model": {"source": "Qwen/Qwen3.5-9B"}}
         self.workers = [engine("prefill"), engine("decode")]
@@ -223,7 +224,7 @@ def test_no_value_of_another_type_makes_the_check_fail() -> None:
 
 def test_pods_on_either_kind_of_node_are_no_finding(tmp_path: Path) -> None:
     """The head on eksctl's system group, the engines on Karpenter's nodes; and the other way round."""
-    config = yaml.safe_load((ROOT / "eksctl/g6.yaml").read_text())
+    config = yaml_text.load((ROOT / "eksctl/g6.yaml").read_text())
     config["managedNodeGroups"] = config["managedNodeGroups"][:1]
     eksctl, karpenter = tmp_path / "eksctl.yaml", tmp_path / "karpenter.yaml"
     eksctl.write_text(yaml.safe_dump(config))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from raypd import yaml_text
 from raypd.lint.verb import of_manifest
 from raypd.render import UsageError, all_from_manifest, from_manifest
 
@@ -63,7 +64,7 @@ def test_each_of_several_rayservices_is_checked_under_its_name(tmp_path: Path) -
 
 
 def test_a_list_stands_for_its_items() -> None:
-    right = yaml.safe_load((MANIFESTS / "right.yaml").read_text())
+    right = yaml_text.load((MANIFESTS / "right.yaml").read_text())
     text = yaml.safe_dump({"kind": "List", "items": [{"kind": "Secret"}, right, None]})
     (found,) = all_from_manifest(text, "the file")
     assert (found.name, len(found.manifests)) == ("by-hand", 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from raypd import yaml_text
 from raypd.lint.verb import of_manifest, of_values
 from raypd.render import ValueArguments, default_chart
 from raypd.report import Report, UsageError
@@ -82,7 +83,7 @@ def test_a_manifest_without_a_readable_rayservice_is_a_mistake_of_the_call(
 
 
 def test_an_eksctl_config_is_checked_against_the_values(tmp_path: Path) -> None:
-    config = yaml.safe_load((ROOT / "eksctl" / "g6.yaml").read_text())
+    config = yaml_text.load((ROOT / "eksctl" / "g6.yaml").read_text())
     for group in config["managedNodeGroups"]:
         group["labels"] = {"role": "something-else"}
     path = tmp_path / "cluster.yaml"

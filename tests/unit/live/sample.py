@@ -6,8 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import yaml
-
+from raypd import yaml_text
 from raypd.live.snapshot import Snapshot
 
 Json = dict[str, Any]
@@ -27,7 +26,7 @@ EPOCH = 1772366400  # TAKEN in seconds
 
 
 def parse(text: str) -> Any:
-    return yaml.safe_load(text)
+    return yaml_text.load(text)
 
 
 def node(name: str, role: str, **offers: str | int) -> Json:

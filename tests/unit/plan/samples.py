@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from raypd import yaml_text
 from raypd.plan.catalog import config_of
 from raypd.plan.engine import Engine, batch_defaults, card_of
 from raypd.plan.shape import ModelShape, shape_of
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "ray-pd-llm"
-MODELS = yaml.safe_load((CHART / "files" / "models.yaml").read_text())
-INSTANCES = yaml.safe_load((CHART / "files" / "instances.yaml").read_text())
+MODELS = yaml_text.load((CHART / "files" / "models.yaml").read_text())
+INSTANCES = yaml_text.load((CHART / "files" / "instances.yaml").read_text())
 
 # config.json of models that are not in the tables, cut to what is read.
 DEEPSEEK_V3: dict[str, Any] = {

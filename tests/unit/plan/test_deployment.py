@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 import pytest
-import yaml
 
+from raypd import yaml_text
 from raypd.plan.deployment import Deployment, kv_bytes, of_values, proposed
 from unit.plan.samples import CHART, INSTANCES, engine_on
 
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = yaml_text.load((CHART / "values.yaml").read_text())
 
 
 def read(**changes: Any) -> Deployment:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from raypd import yaml_text
 from raypd.live.install.facts import RAYSERVICE_CRD, gather
 from raypd.preflight import checks
 from raypd.preflight.image import image_name, look_up
@@ -31,7 +31,7 @@ from unit.preflight.simulated import (
 
 FOLDER = Path(__file__).parents[3] / "docs" / "preflight"
 POLICY = json.loads((FOLDER / "iam-policy.json").read_text())
-ROLES = list(yaml.safe_load_all((FOLDER / "rbac.yaml").read_text()))
+ROLES = list(yaml_text.load_all((FOLDER / "rbac.yaml").read_text()))
 ECR = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ray"
 
 

@@ -21,18 +21,25 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with a chart and a values file that were other ones in its first commit, `old`."""
-    root = tmp_path / "checkout"
+    root = tmp_path_factory.mktemp("committed")
     (root / "charts" / "c").mkdir(parents=True)
-    git(tmp_path, "init", "-q", str(root))
+    git(root, "init", "-q")
     for text in ("old", "new"):
         (root / "charts" / "c" / "Chart.yaml").write_text(f"name: {text}")
         (root / "values.yaml").write_text(f"a: {text}")
         git(root, "add", ".")
         git(root, "commit", "-q", "-m", text)
         git(root, "tag", text)
+    return root
+
+
+@pytest.fixture
+def checkout(committed: Path, tmp_path: Path) -> Path:
+    """A copy of it, with a values file that was edited since and one that was never committed."""
+    root = shutil.copytree(committed, tmp_path / "checkout")
     (root / "values.yaml").write_text("a: working copy")
     (root / "late.yaml").write_text("b: 1")
     return root
