@@ -24,7 +24,7 @@ from raypd.importer.serve import serve
 from raypd.render import Rendered, RenderRefused, ValueArguments, default_chart, render
 from raypd.render.chart import as_folder, tables
 from raypd.report import Output, Report, UsageError
-from raypd.schema import dotted
+from raypd.schema import dotted, resolved
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,10 @@ class Facts:
         with as_folder(chart) as folder:
             return cls(
                 defaults=yaml_text.load((folder / "values.yaml").read_text(encoding="utf-8")),
-                schema=json.loads((folder / "values.schema.json").read_text(encoding="utf-8")),
+                # Resolved: the validator looks up every `$ref` again whenever it comes upon one.
+                schema=resolved(
+                    json.loads((folder / "values.schema.json").read_text(encoding="utf-8"))
+                ),
                 **tables(folder, "models", "instances", "owned", "versions"),
             )
 
