@@ -24,10 +24,11 @@ PINNED = contract_for("2.58.0")
 @pytest.mark.parametrize("version", known_versions())
 def test_every_contract_is_json_schema(version: str) -> None:
     contract = contract_for(version)
-    check = jsonschema.Draft202012Validator.check_schema
     for name in ("ServeDeploySchema", "PDServingArgs", "LLMServingArgs"):
-        check(contract.ray_schema(name))
-    check(contract.engine_schema())
+        assert name in contract.ray["$defs"]
+    # What differs between the schemas of one contract is the name that they refer to.
+    for schema in (contract.ray_schema("PDServingArgs"), contract.engine_schema()):
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_what_the_design_relies_on_is_in_the_contracts() -> None:
