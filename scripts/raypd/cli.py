@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from raypd.bench.cli import app as bench_app
 from raypd.conformance.cli import app as conformance_app
 from raypd.importer.cli import app as import_app
 from raypd.live.cli import app as live_app
@@ -44,6 +45,7 @@ app.add_typer(plan_app)
 app.add_typer(preflight_app)
 app.add_typer(conformance_app)
 app.add_typer(upgrade_app)
+app.add_typer(bench_app, name="bench")
 app.add_typer(local_app, name="local")
 
 

@@ -99,6 +99,11 @@ class Files:
         if self.png is not None and self.png.exists() and not self.png.is_dir():
             raise UsageError(f"--png {self.png}: that is a file; name a folder for the pictures.")
 
+    def keep(self, results: Results) -> None:
+        """What there is so far: a measurement that is ended before its time leaves that."""
+        if self.json is not None:
+            _write("--json", self.json, results.model_dump_json(indent=2) + "\n")
+
 
 @dataclass(frozen=True)
 class Presentation:
@@ -112,8 +117,7 @@ class Presentation:
 
 def publish(results: Results, shown: Presentation, files: Files, output: Output) -> int:
     """Writes the files, prints the table or the JSON, and returns the exit code."""
-    if files.json is not None:
-        _write("--json", files.json, results.model_dump_json(indent=2) + "\n")
+    files.keep(results)
     if files.html is not None or files.png is not None:
         pictures = shown.draw(results)
         if files.html is not None:
