@@ -159,7 +159,8 @@ def _row(
     until: float,
 ) -> Row:
     ask = {"count": pieces.count, "size": pieces.size, "repeats": REPEATS}
-    read = pair.ask({"do": "read", **ask}, question.case_seconds, until)
+    budget = question.case_seconds / 2
+    read = pair.ask({"do": "read", **ask, "budget": budget}, question.case_seconds, until)
     if yardstick is None:
         copied = pair.ask({"do": "copy", **ask}, question.case_seconds, until)
         yardstick = pieces.bytes / statistics.median(copied["seconds"]) / 1e9

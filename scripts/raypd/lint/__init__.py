@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from raypd.lint import fabric, kuberay, placement, secrets, serve_config, transfer, versions
+from raypd.lint import (
+    fabric,
+    kuberay,
+    placement,
+    secrets,
+    serve_config,
+    speed,
+    transfer,
+    versions,
+)
 from raypd.lint.subject import Check, Subject
 from raypd.render import Rendered
 from raypd.report import Report
@@ -21,6 +30,7 @@ FAMILIES: list[tuple[str, list[Check]]] = [
     ("the serve config against {versions}", [*serve_config.CHECKS, *versions.CHECKS]),
     ("KV transfer between the roles", transfer.CHECKS),
     ("the pods' devices, rights and host folders", fabric.CHECKS),
+    ("settings that are known to be slow", speed.CHECKS),
     ("room for every replica and the ingress in Ray's books", placement.CHECKS),
     ("secrets in clear text", secrets.CHECKS),
 ]

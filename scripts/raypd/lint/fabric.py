@@ -29,7 +29,7 @@ _NVME = "/mnt/k8s-disks"
 
 def backend_without_devices(subject: Subject) -> Iterator[Finding]:
     for engine in subject.pair or ():
-        homes = _homes(subject, engine)
+        homes = homes_of(subject, engine)
         if _backends(engine) != ["LIBFABRIC"] or not homes or any(_asked(g) for g in homes):
             continue
         yield error(
@@ -43,7 +43,7 @@ def backend_without_devices(subject: Subject) -> Iterator[Finding]:
 
 def devices_without_backend(subject: Subject) -> Iterator[Finding]:
     for engine in subject.pair or ():
-        homes = _homes(subject, engine)
+        homes = homes_of(subject, engine)
         if _backends(engine) == ["UCX"] and homes and all(_asked(g) for g in homes):
             yield warning(
                 "RPD571",
@@ -100,7 +100,7 @@ def roles_share_nodes(subject: Subject) -> Iterator[Finding]:
     """Over EFA two engines of one node meet libfabric's shared memory path, which crashes or hangs."""
     if not subject.pair:
         return
-    homes = [_homes(subject, engine) for engine in subject.pair]
+    homes = [homes_of(subject, engine) for engine in subject.pair]
     both = [group for group in homes[0] if any(group is other for other in homes[1])]
     for group in both:
         safe = group.env.get("FI_EFA_ENABLE_SHM_TRANSFER", {}).get("value") == "0"
@@ -151,7 +151,7 @@ def _backends(engine: Engine) -> Any:
     return engine.extra.get("backends")
 
 
-def _homes(subject: Subject, engine: Engine) -> list[Group]:
+def homes_of(subject: Subject, engine: Engine) -> list[Group]:
     """Worker groups whose pods the engine may land on: those that announce what it asks for."""
     wanted = {
         name

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raypd import yaml_text
-from raypd.lint.subject import EFA
+from raypd.lint.speed import transport
+from raypd.lint.subject import EFA, GPU
 from raypd.live.snapshot import ENGINES, HEAD, RAY_API, component_of, labels, running
 from raypd.report import UsageError
 
@@ -42,6 +43,17 @@ class Served:
     def pods(self) -> list[Json]:
         """All engine pods."""
         return [pod for pods in self.engines.values() for pod in pods]
+
+    @property
+    def floor(self) -> float | None:
+        """GB/s that the path of KV gives at least when it works, where that was measured: between
+        GPUs of one host, by UCX."""
+        over_ucx = all(backends == ["UCX"] for backends in self.backends.values())
+        hosts = {pod["spec"].get("nodeName") for pod in self.pods}
+        with_gpu = all(_has(pod, GPU) for pod in self.pods)
+        if self.disaggregated and over_ucx and with_gpu and len(hosts) == 1:
+            return transport()["sameHostPcie"]["floor"]
+        return None
 
 
 def find(cluster: Cluster, release: str, namespace: str) -> Served:
@@ -118,8 +130,12 @@ def telemetry_port(pod: Json) -> int | None:
 
 def asks_for_efa(pod: Json) -> bool:
     """The pod was given EFA interfaces."""
+    return _has(pod, EFA)
+
+
+def _has(pod: Json, device: str) -> bool:
     limits = (container(pod).get("resources") or {}).get("limits") or {}
-    return str(limits.get(EFA, "0")) != "0"
+    return str(limits.get(device, "0")) != "0"
 
 
 def _engine_configs(args: Json) -> dict[str, Json]:

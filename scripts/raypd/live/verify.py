@@ -257,7 +257,7 @@ def _checks(
         verdicts.transfers(windows, decode, [] if unread else fresh),
         verdicts.pairs(proven, prefill, decode),
         verdicts.backends(served.backends, later),
-        verdicts.rate(sound, decode),
+        verdicts.rate(sound, decode, served.floor),
         verdicts.efa(
             any(map(asks_for_efa, served.pods)),
             *traffic,

@@ -61,6 +61,29 @@ def test_everything_else_keeps_to_the_restricted_profile(render, values, name):
     assert all("hostPath" not in volume for volume in pod["volumes"])
 
 
+ZCOPY = "UCX_CUDA_IPC_ENABLE_GET_ZCOPY"
+
+
+def test_engines_that_may_share_a_host_over_tcp_read_by_cuda_ipc(render):
+    together = TCP | {"placement": {"rolesApart": False}}
+    env = render.env(together)
+    assert all(env[name][ZCOPY] == "on" for name in ENGINES)
+    assert ZCOPY not in env["head"]
+    assert ZCOPY not in render.env(TCP)["decode"]
+    cpu = together | {"runtime": {"device": "cpu"}}
+    assert ZCOPY not in render.env(cpu)["decode"]
+    efa = {"placement": {"rolesApart": False}}
+    assert ZCOPY not in render.env(efa)["decode"]
+
+
+def test_what_ucx_is_told_can_be_overridden(render):
+    together = TCP | {"placement": {"rolesApart": False}}
+    env = render.env(together | {"model": {"env": {ZCOPY: "off"}}})
+    assert env["prefill"][ZCOPY] == env["decode"][ZCOPY] == "off"
+    env = render.env(together | {"decode": {"env": {ZCOPY: None}}})
+    assert env["prefill"][ZCOPY] == "on" and ZCOPY not in env["decode"]
+
+
 def test_read_only_root_leaves_writable_what_is_written(render):
     values = TCP | {"securityContext": {"readOnlyRootFilesystem": True}}
     for name in ("head", *ENGINES):

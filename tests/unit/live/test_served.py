@@ -89,3 +89,26 @@ def test_telemetry_and_efa_of_a_pod():
     assert served.asks_for_efa(pod)
     container["env"].append({"name": "NIXL_TELEMETRY_PROMETHEUS_PORT", "value": "9400"})
     assert served.telemetry_port(pod) == 9400
+
+
+def _on(node: str, pod: dict, gpu: bool = True) -> dict:
+    placed = copy.deepcopy(pod)
+    placed["spec"]["nodeName"] = node
+    if gpu:
+        placed["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+    return placed
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "backend", "known"),
+    [
+        (_on("a", PODS[1]), _on("a", PODS[2]), "UCX", True),
+        (_on("a", PODS[1]), _on("b", PODS[2]), "UCX", False),
+        (_on("a", PODS[1], gpu=False), _on("a", PODS[2], gpu=False), "UCX", False),
+        (_on("a", PODS[1]), _on("a", PODS[2]), "LIBFABRIC", False),
+    ],
+    ids=["GPUs of one host", "two hosts", "no GPU", "another backend"],
+)
+def test_what_a_path_gives_is_known_where_it_was_measured(prefill, decode, backend, known):
+    found = served.served(_rayservice({"backends": [backend]}), [PODS[0], prefill, decode])
+    assert (found.floor is not None) is known

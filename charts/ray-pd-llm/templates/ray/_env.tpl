@@ -53,6 +53,12 @@ HF_TOKEN:
 # Both sides must lay the state of Mamba and DeltaNet layers out alike, so that it can be moved.
 VLLM_SSM_CONV_STATE_LAYOUT: DS
 {{- end }}
+{{- if and (eq $values.topology.mode "disaggregated") (eq $values.transport.fabric "tcp") (eq $values.runtime.device "cuda") (not $values.placement.rolesApart) }}
+# The roles may meet on one host, where UCX reads the other's GPU memory itself only when it is told to.
+{{- range $name, $value := (.root.Files.Get "files/transport.yaml" | fromYaml).sameHostPcie.env }}
+{{ $name }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
 {{- if .facts.efaInterfaces }}
 FI_PROVIDER: efa
 {{- if (include "ray-pd-llm.instance" (dict "root" .root "type" .settings.instanceType) | fromJson | dig "efa" "rdmaRead" false) }}

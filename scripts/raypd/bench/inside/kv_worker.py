@@ -98,13 +98,15 @@ class Initiator(End):
     def hello(self) -> dict[str, Any]:
         return {"versions": versions()}
 
-    def read(self, count: int, size: int, repeats: int) -> dict[str, Any]:
+    def read(self, count: int, size: int, repeats: int, budget: float) -> dict[str, Any]:
         """Reads `count` pieces of `size` bytes, the target's in no order, as blocks of a cache are.
 
         "first" is the seconds of the first read, which connects; "seconds" those of the others;
-        "prepare" what it takes to make a request of the pieces. Raises RuntimeError when NIXL
-        reports an error or wrong bytes arrive.
+        "prepare" what it takes to make a request of the pieces. There is one more read at least, and
+        `repeats` where the seconds of `budget` allow. Raises RuntimeError when NIXL reports an error
+        or wrong bytes arrive.
         """
+        until = time.perf_counter() + budget
         order = np.random.default_rng(count).permutation(count).astype(np.int32)
         mine = self.agent.prep_xfer_dlist(
             "NIXL_INIT_AGENT", self.descriptors(self.words.data_ptr(), count, size), self.memory
@@ -122,7 +124,9 @@ class Initiator(End):
             _wait(self.words)
             first = self._run(transfer)
             self._compare(order, size)
-            seconds = [self._run(transfer) for _ in range(repeats)]
+            seconds = [self._run(transfer)]
+            while len(seconds) < repeats and time.perf_counter() < until:
+                seconds.append(self._run(transfer))
         finally:
             transfer.release()
             mine.release()

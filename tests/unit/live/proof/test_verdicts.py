@@ -276,6 +276,25 @@ def test_rate_is_exact_only_by_nixl():
     assert verdicts.rate([Window((400,), 0.1, Counters())], D).verdict == Verdict.CANNOT_TELL
 
 
+@pytest.mark.parametrize(
+    ("size", "seconds", "floor", "verdict", "word"),
+    [
+        (600e6, 0.05, 2.0, Verdict.PASS, "12 GB/s"),
+        (600e6, 1.2, 2.0, Verdict.FAIL, "UCX_CUDA_IPC_ENABLE_GET_ZCOPY: on"),
+        (600e6, 1.2, None, Verdict.PASS, "0.5 GB/s"),
+        (1e6, 0.01, 2.0, Verdict.PASS, "0.1 GB/s"),
+    ],
+    ids=["as it should", "too slow", "nobody measured it", "too little to tell"],
+)
+def test_rate_against_what_the_path_gives(size, seconds, floor, verdict, word):
+    growth = Counters(
+        kv_bytes={"decode-0": size}, kv_reads={"decode-0": 1}, kv_seconds={"decode-0": seconds}
+    )
+    check = verdicts.rate([Window((4096,), 2.0, growth)], D, floor)
+    assert check.verdict == verdict
+    assert word in check.words
+
+
 def _traffic(received: int = 0, sent: int = 0, tcp: int = 0, **changes) -> Traffic:
     efa = {"rdma_read_bytes": received, "rdma_read_resp_bytes": sent}
     return replace(Traffic(frozenset({"rdmap0s1"}), efa, tcp), **changes)
