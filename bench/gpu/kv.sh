@@ -5,7 +5,7 @@ set -uo pipefail
 out=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "${SITE:-/tmp/site}/env.sh"
-export PYTHONPATH="$here/scripts:$PYTHONPATH" PYTHONUNBUFFERED=1
+export PYTHONPATH="$here/scripts" PYTHONUNBUFFERED=1
 mkdir -p "$out"
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.current --format=csv

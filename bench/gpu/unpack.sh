@@ -5,27 +5,30 @@
 # Then `. /tmp/site/env.sh` gives a shell the engines' Python: `python3 -c 'import vllm, ray, nixl._api'`.
 set -euo pipefail
 site=${SITE:-/tmp/site}
-mkdir -p "$site"
 
 if [ $# -gt 0 ]; then
+  mkdir -p "$site/packages"
   for archive in "$1"/*.tar.xz; do
-    python3 -m tarfile --filter data -e "$archive" "$site" &
+    python3 -m tarfile --filter data -e "$archive" "$site/packages" &
   done
   wait
-  cat >"$site/env.sh" <<END
-# To be sourced: the engines' packages before the machine's own.
-export PYTHONPATH="$site\${PYTHONPATH:+:\$PYTHONPATH}"
-export PATH="$site/commands:\$PATH"
-END
-  mkdir -p "$site/commands"
-  # Programs of packages, as pip would install them: vLLM's and Ray's start by these names.
-  for program in "vllm vllm.entrypoints.cli.main main" "ray ray.scripts.scripts main"; do
-    read -r name module function <<<"$program"
-    printf '#!/usr/bin/env python3\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
-      "$module" "$function" "$function" >"$site/commands/$name"
-    chmod +x "$site/commands/$name"
-  done
-  du -sm "$site" | sed 's/\t.*/ MB in the site folder/'
+  # A Python that needs no variables, which raypd does not pass on to Ray: the packages first, and then
+  # those of the machine's own Python.
+  if [ ! -e "$site/env.sh" ]; then
+    python3 -m venv --without-pip "$site/python"
+    own=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    of_site=$("$site/python/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    printf 'import site; site.addsitedir("%s")\n' "$site/packages" "$own" >"$of_site/engines.pth"
+    # Programs of packages, as pip would install them.
+    for program in "vllm vllm.entrypoints.cli.main main" "ray ray.scripts.scripts main"; do
+      read -r name module function <<<"$program"
+      printf '#!%s\nimport sys\nfrom %s import %s\nsys.exit(%s())\n' \
+        "$site/python/bin/python3" "$module" "$function" "$function" >"$site/python/bin/$name"
+      chmod +x "$site/python/bin/$name"
+    done
+    echo "export PATH=\"$site/python/bin:\$PATH\"" >"$site/env.sh"
+  fi
+  du -sm "$site/packages" | sed 's/\t.*/ MB of packages/'
   exit
 fi
 
@@ -39,10 +42,11 @@ import torch
 import nixl._api
 import ray
 import vllm
-from vllm.vllm_flash_attn.flash_attn_interface import FA3_AVAILABLE, FA3_UNAVAILABLE_REASON
 
 card = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
 print("Python", sys.version.split()[0], "torch", torch.__version__, "CUDA", torch.version.cuda, card)
 print("vLLM", vllm.__version__, "Ray", ray.__version__, "NIXL", version("nixl-cu13"))
+from vllm.vllm_flash_attn.flash_attn_interface import FA3_AVAILABLE, FA3_UNAVAILABLE_REASON
+
 print("FA3", FA3_AVAILABLE, FA3_UNAVAILABLE_REASON)
 END

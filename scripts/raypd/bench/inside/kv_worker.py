@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -31,6 +32,7 @@ MEMORIES = {"host": "DRAM", "vram": "VRAM"}
 VLLM_THREADS = 4  # vLLM's default of the connector's num_threads, given to UCX alone
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)  # odd: no two words of a buffer are the same
 _CHUNK_WORDS = 8 << 20
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class End:
@@ -239,6 +241,8 @@ def _wait(words: torch.Tensor) -> None:
 
 
 def main() -> None:
+    # It ends with its caller, however that ends, also in the middle of a read.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Libraries write to standard output as well; the answers get it for themselves.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
