@@ -39,12 +39,16 @@ def kv(
     ],
     descriptors: Annotated[
         list[str],
-        repeatable("--descriptors", help="As 4608x128KiB; default: five layouts of one prompt."),
+        repeatable("--descriptors", help="As 4608x128KiB; default: six layouts of one prompt."),
     ],
     python: Annotated[
         Path | None,
         typer.Option("--python", help="Python with NIXL and torch; default: the CPU runtime's."),
     ] = None,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", min=1, help="Threads of NIXL, transport.threads of the chart."),
+    ] = 4,
     case_seconds: Annotated[
         int, typer.Option("--case-seconds", min=1, help="Seconds that one layout may take.")
     ] = 20,
@@ -60,5 +64,15 @@ def kv(
 
     files = Files(json, html, png)
     raise typer.Exit(
-        run_kv(python, memory, fabric, descriptors, case_seconds, time_limit, files, output.value)
+        run_kv(
+            python,
+            memory,
+            fabric,
+            descriptors,
+            threads,
+            case_seconds,
+            time_limit,
+            files,
+            output.value,
+        )
     )

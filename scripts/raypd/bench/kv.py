@@ -26,6 +26,7 @@ from raypd.bench.report import Column, Presentation, Row, number
 from raypd.report import UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from raypd.bench.report import Results
@@ -65,7 +66,6 @@ class Pieces:
 
     count: int
     size: int
-    what: str = ""
 
     @property
     def bytes(self) -> int:
@@ -75,14 +75,15 @@ class Pieces:
         return f"{self.count} x {_size(self.size)}"
 
 
-# A prompt of 4,096 tokens of an 8B model as vLLM's blocks lie in memory: 36 layers, 8 heads of 128
-# numbers of two bytes for keys and as many for values, 147,456 bytes a token.
+# A prompt of 4,096 tokens of an 8B model as blocks can lie in memory: 36 layers, 8 heads of 128 numbers
+# of two bytes for keys and as many for values, 147,456 bytes a token.
 LAYOUTS = (
-    Pieces(1, 603_979_776, "one piece"),
-    Pieces(36, 16_777_216, "a piece a layer"),
-    Pieces(256, 2_359_296, "blocks of 16 tokens across layers"),
-    Pieces(4608, 131_072, "blocks of 32 tokens"),
-    Pieces(18432, 32_768, "blocks of 16 tokens, keys and values apart"),
+    Pieces(1, 603_979_776),
+    Pieces(36, 16_777_216),  # a piece a layer
+    Pieces(256, 2_359_296),  # blocks of 16 tokens across all layers
+    Pieces(4608, 131_072),  # blocks of 32 tokens
+    Pieces(9216, 65_536),  # blocks of 16 tokens: what vLLM 0.26 registers if it is told nothing
+    Pieces(18432, 32_768),  # keys and values apart
 )
 _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -108,6 +109,7 @@ class Question:
     memories: Sequence[str]
     fabrics: Sequence[str]
     layouts: Sequence[Pieces]
+    threads: int = 4
     case_seconds: float = 20
     time_limit: float = 900
 
@@ -210,6 +212,7 @@ class Pair:
             role: _End(question, fabric, folder / f"{role}.log") for role in ("target", "initiator")
         }
         common = {"backend": fabric.backend, "memory": memory, "bytes": size}
+        common["threads"] = question.threads
         try:
             hello = self._greet("target", {**common, "listen": "127.0.0.1"}, until)
             answer = self._greet("initiator", {**common, "target": hello}, until)
@@ -332,16 +335,12 @@ def draw(results: Results) -> dict[str, Figure]:
         figure = Figure(figsize=(9, 5), layout="constrained")
         axes = figure.subplots()
         for fabric in dict.fromkeys(row["fabric"] for row in rows):
-            mine = sorted((r for r in rows if r["fabric"] == fabric), key=lambda r: r["bytes_each"])
-            sizes = [r["bytes_each"] for r in mine]
-            (line,) = axes.plot(sizes, [r["gb_per_s"] for r in mine], marker="o", label=fabric)
-            axes.plot(
-                sizes,
-                [r["yardstick_gb_per_s"] for r in mine],
-                color=line.get_color(),
-                linestyle=":",
-                label=f"plain {mine[0]['yardstick']} ({fabric})",
-            )
+            _line(axes, [r for r in rows if r["fabric"] == fabric], "gb_per_s", fabric, marker="o")
+        # One line for each: the fabrics of a memory share the path of a plain copy.
+        for kind, fabric in {r["yardstick"]: r["fabric"] for r in reversed(rows)}.items():
+            mine = [r for r in rows if r["fabric"] == fabric]
+            style = {"color": "black", "linestyle": {"copy": ":", "socket": "--"}[kind]}
+            _line(axes, mine, "yardstick_gb_per_s", f"plain {kind}", **style)
         axes.set(
             xscale="log",
             yscale="log",
@@ -350,9 +349,15 @@ def draw(results: Results) -> dict[str, Figure]:
             title=f"KV transfer, {memory} memory",
         )
         axes.grid(which="both", alpha=0.3)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3, frameon=False)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=5, frameon=False)
         pictures[f"kv-{memory}"] = figure
     return pictures
+
+
+def _line(axes: Axes, rows: Sequence[Row], figure: str, label: str, **style: str) -> None:
+    ordered = sorted(rows, key=lambda row: row["bytes_each"])
+    sizes = [row["bytes_each"] for row in ordered]
+    axes.plot(sizes, [row[figure] for row in ordered], label=label, **style)
 
 
 PRESENTATION = Presentation(

@@ -19,6 +19,7 @@ def run_kv(
     memories: Sequence[str],
     fabrics: Sequence[str],
     descriptors: Sequence[str],
+    threads: int,
     case_seconds: int,
     time_limit: int,
     files: Files,
@@ -43,11 +44,12 @@ def run_kv(
         memories or (("vram", "host") if "gpus" in hardware else ("host",)),
         fabrics or [name for name in kv.FABRICS if name != "libfabric"],
         layouts,
+        threads,
         case_seconds,
         time_limit,
     )
     results = Results(command=command_line(), versions={}, hardware=hardware, rows=[])
-    results.notes += _told(os.environ)
+    results.notes += [f"NIXL with {threads} threads.", *_told(os.environ)]
     with Console(stderr=True).status("Starting ...") as status:
         for row in kv.measure(question, results.versions):
             results.rows.append(row)

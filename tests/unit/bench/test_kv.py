@@ -22,7 +22,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(*layouts: Pieces, fabric: str = "default", seconds: float = 20, limit: float = 60):
-    return Question(Path(sys.executable), {}, ["host"], [fabric], layouts, seconds, limit)
+    return Question(Path(sys.executable), {}, ["host"], [fabric], layouts, 4, seconds, limit)
 
 
 def rows(question: Question) -> list[Row]:

@@ -41,5 +41,5 @@ def test_results_are_kept_and_what_the_caller_set_is_told(
     assert done.exit_code == 0, done.output
     told = json.loads((tmp_path / "kv.json").read_text())
     assert [row["fabric"] for row in told["rows"]] == ["default", "cma", "tcp"]
-    assert told["notes"] == ["Set by the caller: UCX_NET_DEVICES=lo"]
+    assert told["notes"] == ["NIXL with 4 threads.", "Set by the caller: UCX_NET_DEVICES=lo"]
     assert "KV transfer, host memory" in (tmp_path / "kv.html").read_text()

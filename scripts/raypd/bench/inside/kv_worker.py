@@ -29,7 +29,6 @@ import torch
 from nixl._api import nixl_agent, nixl_agent_config
 
 MEMORIES = {"host": "DRAM", "vram": "VRAM"}
-VLLM_THREADS = 4  # vLLM's default of the connector's num_threads, given to UCX alone
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)  # odd: no two words of a buffer are the same
 _CHUNK_WORDS = 8 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -40,7 +39,8 @@ class End:
 
     def __init__(self, request: dict[str, Any]) -> None:
         backend, self.memory = request["backend"], MEMORIES[request["memory"]]
-        threads = VLLM_THREADS if backend == "UCX" else 0
+        # vLLM gives its num_threads to UCX alone.
+        threads = request["threads"] if backend == "UCX" else 0
         config = nixl_agent_config(backends=[backend], num_threads=threads, capture_telemetry=True)
         self.name = f"{request['role']}-{os.getpid()}"
         self.agent = nixl_agent(self.name, config)
