@@ -18,7 +18,11 @@ if [ $# -gt 0 ]; then
     python3 -m venv --without-pip "$site/python"
     own=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     of_site=$("$site/python/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    printf 'import site; site.addsitedir("%s")\n' "$site/packages" "$own" >"$of_site/engines.pth"
+    {
+      printf 'import site; site.addsitedir("%s")\n' "$site/packages" "$own"
+      # FlashInfer stays behind (packages.txt), and vLLM imports it to sample, unless told otherwise.
+      echo 'import os; os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")'
+    } >"$of_site/engines.pth"
     # Programs of packages, as pip would install them.
     for program in "vllm vllm.entrypoints.cli.main main" "ray ray.scripts.scripts main"; do
       read -r name module function <<<"$program"
