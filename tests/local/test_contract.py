@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raypd.render import ValueArguments, default_chart, render
-from raypd.toolchain import cpu_python
+from raypd.toolchain import runtime_python
 
 VALUES_FILES = sorted((Path(__file__).resolve().parents[2] / "values").glob("*.yaml"))
 
@@ -43,7 +43,7 @@ def taken() -> dict[str, dict[str, list]]:
         for file in VALUES_FILES
     }
     done = subprocess.run(
-        [cpu_python(), "-c", PROGRAM],
+        [runtime_python(), "-c", PROGRAM],
         input=json.dumps(applications),
         capture_output=True,
         text=True,
@@ -86,7 +86,10 @@ print("KEPT" if handler.target else "CLOSED")
 
 def _serves_log_after(*hooks: str) -> str:
     done = subprocess.run(
-        [cpu_python(), "-c", LOGGING_PROGRAM, *hooks], capture_output=True, text=True, timeout=180
+        [runtime_python(), "-c", LOGGING_PROGRAM, *hooks],
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]

@@ -11,7 +11,7 @@ from raypd.options import Chart, Format, Output, Set, SetString, repeatable
 
 app = typer.Typer(
     name="local",
-    help="Runs the chart's render on this machine, without Kubernetes and without a GPU.",
+    help="Runs the chart's render on this machine, without Kubernetes; a GPU is not needed.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -31,6 +31,10 @@ def up(
     set_: Set,
     set_string: SetString,
     chart: Chart = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", help="Serve this rendered file instead of rendering values."),
+    ] = None,
     name: Name = "default",
     wait: Wait = 600,
     output: Output = Format.human,
@@ -38,7 +42,7 @@ def up(
     """Start, and leave it running until `raypd local down`."""
     from raypd.local.verb import run_up
 
-    raise typer.Exit(run_up(chart, values, set_, set_string, name, wait, output.value))
+    raise typer.Exit(run_up(chart, values, set_, set_string, manifest, name, wait, output.value))
 
 
 @app.command()

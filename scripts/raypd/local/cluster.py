@@ -16,14 +16,16 @@ import httpx
 
 from raypd.local import processes
 from raypd.local.plan import HEAD_PORTS, HOST, PORTS, NodePlan, Plan
-from raypd.local.ports import free_ports
+from raypd.local.ports import free_ports, free_ranges
 from raypd.local.processes import MARK, NODE_MARK
 from raypd.local.state import State
 from raypd.local.web import client
 from raypd.report import UsageError
-from raypd.toolchain import cpu_environment, cpu_python
+from raypd.toolchain import runtime_environment, runtime_python
 
 _INSIDE = Path(__file__).with_name("inside")  # what the Pythons of a run find on their path
+_REST = _INSIDE / "rest"  # and those of engines that have no GPU
+_ENGINE_PORTS = 20  # of a node, from its "engine-port" on
 START_SECONDS = 240  # of a node; a quiet machine needs 10
 MAX_RESTARTS = 2
 _T = TypeVar("_T")
@@ -102,7 +104,8 @@ def _fatal(folder: Path) -> str:
 
 def ports_for(plan: Plan) -> dict[str, dict[str, int]]:
     """A free port for every port option of every node, by node name and option; and besides, for
-    the head its "http-port", and for the others the "nixl-port" of their telemetry."""
+    the head its "http-port", for the others the "nixl-port" of their telemetry and "engine-port",
+    from which on their engine looks for free ones."""
     wanted = {
         node.name: [p for p in PORTS if node.group == "head" or p not in HEAD_PORTS]
         for node in plan.nodes
@@ -110,7 +113,12 @@ def ports_for(plan: Plan) -> dict[str, dict[str, int]]:
     for name, options in wanted.items():
         options.append("http-port" if name == "head" else "nixl-port")
     ports = iter(free_ports(sum(map(len, wanted.values()))))
-    return {name: {option: next(ports) for option in options} for name, options in wanted.items()}
+    found = {name: {option: next(ports) for option in options} for name, options in wanted.items()}
+    for node, first in zip(
+        plan.nodes[1:], free_ranges(len(plan.nodes), _ENGINE_PORTS), strict=False
+    ):
+        found[node.name]["engine-port"] = first
+    return found
 
 
 def start(plan: Plan, ports: Mapping[str, Mapping[str, int]], state: State) -> Iterator[RayNode]:
@@ -175,7 +183,7 @@ def command(
     node: NodePlan, ports: Mapping[str, int], state: State
 ) -> tuple[list[str], dict[str, str]]:
     """The command line and the whole environment of a node."""
-    python = cpu_python()
+    python = runtime_python()
     line = [str(python), str(_INSIDE / "loopback.py"), "start", "--block", "--disable-usage-stats"]
     line += ["--node-ip-address", HOST, "--node-name", node.name]
     # A folder for each, as pods have: Ray takes the next free name for a socket without a lock, so
@@ -201,11 +209,13 @@ def _environment(
     # The environment's own programs first, as in an image: Ray starts "python", torch "ninja".
     passed_on["PATH"] = f"{python.parent}{os.pathsep}{passed_on.get('PATH', os.defpath)}"
     own = {
-        "PYTHONPATH": str(_INSIDE),
+        "PYTHONPATH": str(_INSIDE) if node.gpus else f"{_INSIDE}{os.pathsep}{_REST}",
         MARK: state.run_id,
         NODE_MARK: node.name,
         "VLLM_NIXL_SIDE_CHANNEL_HOST": side_channel_address(state.run_id),
     }
+    if "engine-port" in ports:
+        own["VLLM_PORT"] = str(ports["engine-port"])
     if node.name in state.nixl_metrics:
         own |= {
             "NIXL_TELEMETRY_ENABLE": "y",
@@ -213,7 +223,7 @@ def _environment(
             "NIXL_TELEMETRY_PROMETHEUS_LOCAL": "y",
             "NIXL_TELEMETRY_PROMETHEUS_PORT": str(ports["nixl-port"]),
         }
-    return {**passed_on, **_OWN_ENV, **cpu_environment(), **node.env, **own}
+    return {**passed_on, **_OWN_ENV, **runtime_environment(), **node.env, **own}
 
 
 def side_channel_address(run_id: str) -> str:

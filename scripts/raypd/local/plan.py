@@ -7,11 +7,12 @@ host cannot give to several pods is replaced, and every replacement is listed in
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from raypd.lint.subject import GPU
@@ -47,6 +48,11 @@ class NodePlan:
     options: dict[str, str]
     env: dict[str, str]
 
+    @property
+    def gpus(self) -> int:
+        """Cards that the pod asks for."""
+        return int(self.options.get("num-gpus", "0"))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -60,6 +66,11 @@ class Plan:
     def model_id(self) -> str:
         """The name that clients ask for."""
         return _first(_llm_configs(self.serve_config))["model_loading_config"]["model_id"]
+
+    @property
+    def model_source(self) -> str:
+        """Where its files come from: a folder, or a name on the hub."""
+        return _first(_llm_configs(self.serve_config))["model_loading_config"]["model_source"]
 
     @property
     def disaggregated(self) -> bool:
@@ -87,8 +98,10 @@ def plan(
     serve_config: Mapping[str, Any],
     manifests: Iterable[Mapping[str, Any]] = (),
     caller_env: Mapping[str, str] | None = None,
+    gpus: int = 0,
 ) -> Plan:
-    """What to start for `rayservice` (parsed), whose parsed serveConfigV2 is `serve_config`.
+    """What to start for `rayservice` (parsed), whose parsed serveConfigV2 is `serve_config`, on a
+    machine with so many GPUs.
 
     ConfigMaps and Secrets that variables refer to are looked for in `manifests`; a Secret that is
     not there (a token) is taken from the variable of the same name in `caller_env`.
@@ -103,20 +116,43 @@ def plan(
             _node(f"{group['groupName']}-{n}", group["groupName"], group, sources)
             for n in range(pods)
         ]
-    if any(node.options.get("num-gpus", "0") != "0" for node in nodes):
-        raise UsageError(
-            "the render asks for GPUs, and a local run has none to give. Render for the CPU:"
-            " values/local-cpu.yaml, or --set runtime.device=cpu."
-        )
+    nodes, shared = _with_gpus(nodes, gpus)
     replaced = [
         f"ports of `ray start`: free ones for each node, all on {HOST} (pods have addresses of their own)",
         "proxy: one, on the head's node (the nodes share one address), on a free port",
         "object store: at most 128 MiB for each node (they share this machine's /dev/shm)",
         "NIXL side channel: on a loopback address of this run, so that runs do not meet",
-        "NIXL's progress thread: waits for data; it would keep one core busy for each engine",
+        "ports of the engines (VLLM_PORT): a range for each node, since engines that look for a free one"
+        " at the same time find the same",
+        *shared,
         *sources.notes,
     ]
     return Plan(nodes, dict(serve_config), replaced)
+
+
+def _with_gpus(nodes: list[NodePlan], gpus: int) -> tuple[list[NodePlan], list[str]]:
+    """The nodes with their cards, and what is to be said of it. Where the pods ask for more cards
+    than there are, nodes share them: each believes that its cards are its own."""
+    asked = sum(node.gpus for node in nodes)
+    if asked == 0:
+        return nodes, [
+            "NIXL's progress thread: waits for data; it would keep one core busy for each engine"
+        ]
+    most = max(node.gpus for node in nodes)
+    if most > gpus:
+        raise UsageError(
+            f"the render asks for {most} GPU{'s' * (most > 1)} in one pod, and this machine has {gpus}."
+            " Render for the CPU: values/local-cpu.yaml, or --set runtime.device=cpu."
+        )
+    cards = itertools.cycle(range(gpus))
+    given = {node.name: ",".join(str(next(cards)) for _ in range(node.gpus)) for node in nodes}
+    placed = [replace(n, env={**n.env, "CUDA_VISIBLE_DEVICES": given[n.name]}) for n in nodes]
+    if asked <= gpus:
+        return placed, []
+    return placed, [
+        f"GPUs: the pods ask for {asked}, here is {gpus}; engines share a card, so what each takes of its"
+        " memory (gpuMemoryUtilization) must be little enough"
+    ]
 
 
 def _replicas(group: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ from raypd.report import UsageError
 # Below the range from which Linux takes the near end of outgoing connections (32768 and up): a port
 # from there could be in use by the time that it is listened on.
 _RANGE = range(23000, 32000)
+_RANGES = range(10000, 19000)  # and below the ports that the chart gives to NIXL
 
 
 def free_ports(count: int) -> list[int]:
@@ -28,3 +29,10 @@ def free_ports(count: int) -> list[int]:
             if len(found) == count:
                 return found
     raise UsageError(f"{HOST} has no {count} free ports in {_RANGE.start}..{_RANGE.stop - 1}.")
+
+
+def free_ranges(count: int, length: int) -> list[int]:
+    """First ports of `count` different ranges of `length` ports, chosen at random below those that
+    `free_ports` hands out: who takes a port there looks itself whether it is free."""
+    starts = range(_RANGES.start, _RANGES.stop - length, length)
+    return random.sample(starts, k=count)

@@ -6,9 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from raypd.local import tiny_model
-from raypd.render import Rendered, ValueArguments, default_chart, render
+from raypd.render import (
+    Rendered,
+    ValueArguments,
+    default_chart,
+    from_manifest,
+    manifest_text,
+    render,
+)
 from raypd.report import UsageError
-from raypd.toolchain import cache_dir, cpu_python
+from raypd.toolchain import cache_dir, runtime_python
 from raypd.toolchain.cache import once
 from raypd.toolchain.process import run
 
@@ -44,11 +51,16 @@ def load(chart: Path | None, given: ValueArguments) -> Rendered:
     return first
 
 
+def from_file(manifest: Path) -> Rendered:
+    """What was rendered elsewhere, for a machine without Helm; its paths must exist here."""
+    return from_manifest(manifest_text(manifest, "--manifest"), str(manifest))
+
+
 def tiny_model_folder() -> Path:
     """Folder of the tiny model, made by the CPU runtime's Python on first use."""
 
     def make(folder: Path) -> None:
-        run([cpu_python(), tiny_model.__file__, folder])
+        run([runtime_python(), tiny_model.__file__, folder])
 
     name = f"local/models/tiny-qwen3-{tiny_model.VERSION}"
     return once(name, "Making the tiny model", make)

@@ -26,6 +26,7 @@ class State(BaseModel):
     run_id: str
     folder: Path
     model_id: str
+    model_source: str
     disaggregated: bool
     backends: list[str]
     gcs_port: int

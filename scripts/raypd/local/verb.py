@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from raypd.evidence import unseen_prompt
-from raypd.local import chat, cluster, evidence, serve, source, state
+from raypd.local import chat, cluster, evidence, gpus, serve, source, state
 from raypd.local.plan import Plan, plan
 from raypd.local.state import State
 from raypd.render import RenderRefused, ValueArguments
@@ -52,15 +52,19 @@ def run_up(
     values: list[Path],
     set_: list[str],
     set_string: list[str],
+    manifest: Path | None,
     name: str,
     wait: int,
     output: str,
 ) -> int:
     """Starts a run and leaves it up; 0 when it serves, 1 when the engine failed."""
+    if manifest is not None and (chart is not None or values or set_ or set_string):
+        raise UsageError("--manifest is rendered already: give it without chart and values.")
     stages = Stages()
     with _interruptible():
         try:
-            run = start(chart, ValueArguments(values, set_, set_string), name, wait, stages)
+            arguments = ValueArguments(values, set_, set_string)
+            run = start(chart, arguments, name, wait, stages, manifest)
         except RenderRefused as refused:
             return _print_refusal(refused, output)
         except serve.EngineFailed as failed:
@@ -225,13 +229,25 @@ def misplaced(run: State, replicas: list[dict[str, str]]) -> list[str]:
 
 
 def start(
-    chart: Path | None, arguments: ValueArguments, name: str, wait: int, stages: Stages
+    chart: Path | None,
+    arguments: ValueArguments,
+    name: str,
+    wait: int,
+    stages: Stages,
+    manifest: Path | None = None,
 ) -> State:
-    """Everything up to a serving endpoint; on any failure nothing is left running."""
+    """Everything up to a serving endpoint; on any failure nothing is left running. A `manifest` is
+    taken in place of a render."""
     _refuse_if_up(name)
     with stages.stage("Rendering the chart, making what it needs"):
-        rendered = source.load(chart, arguments)
-        what = plan(rendered.rayservice, rendered.serve_config, rendered.manifests, os.environ)
+        rendered = source.from_file(manifest) if manifest else source.load(chart, arguments)
+        what = plan(
+            rendered.rayservice,
+            rendered.serve_config,
+            rendered.manifests,
+            os.environ,
+            len(gpus.names()),
+        )
         ports = cluster.ports_for(what)
         run = _new_state(name, what, ports)
     for line in what.replaced:
@@ -270,6 +286,7 @@ def _new_state(name: str, what: Plan, ports: dict[str, dict[str, int]]) -> State
         run_id=state.new_run_id(name),
         folder=state.new_folder(),
         model_id=what.model_id,
+        model_source=what.model_source,
         disaggregated=what.disaggregated,
         backends=what.backends,
         gcs_port=head["port"],

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pyhelm3 import Command
-from pyhelm3.errors import Error as HelmError
 
 from raypd import yaml_text
 from raypd.render.chart import as_folder
@@ -127,6 +125,10 @@ def without_schema(
 
 
 def _run(command: list[str], helm: Path | None) -> str:
+    # Imported here: what was rendered before can be used where pyhelm3 is not installed.
+    from pyhelm3 import Command
+    from pyhelm3.errors import Error as HelmError
+
     if helm is None:
         from raypd import toolchain
 

@@ -6,6 +6,13 @@ so that an interrupted or a parallel run never sees half of a thing.
 
 from raypd.toolchain.cache import cache_dir
 from raypd.toolchain.programs import binary, helm, kuberay_module
-from raypd.toolchain.runtime import cpu_environment, cpu_python
+from raypd.toolchain.runtime import runtime_environment, runtime_python
 
-__all__ = ["binary", "cache_dir", "cpu_environment", "cpu_python", "helm", "kuberay_module"]
+__all__ = [
+    "binary",
+    "cache_dir",
+    "helm",
+    "kuberay_module",
+    "runtime_environment",
+    "runtime_python",
+]

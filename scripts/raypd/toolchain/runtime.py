@@ -1,8 +1,12 @@
-"""The CPU runtime: Ray, vLLM and NIXL in a Python environment of their own (locks/cpu.txt)."""
+"""The runtime: Ray, vLLM and NIXL in a Python environment of their own (locks/cpu.txt), for the CPU.
+
+$RAYPD_RUNTIME_PYTHON names the Python of another environment that has them, as on a machine with GPUs.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,10 +18,22 @@ from raypd.toolchain.wheels import lock_file, lock_key, uv
 
 PYTHONS = ((3, 11), (3, 14))  # lowest and highest with wheels for everything in locks/cpu.txt
 NEEDED_GIB = 8  # the environment is 6.2 GB, the rest is what a run writes
+OWN = "RAYPD_RUNTIME_PYTHON"
+_OWN_LIBRARIES = (
+    "CUDA_HOME",
+    "LD_LIBRARY_PATH",
+)  # where an environment of one's own looks for CUDA
 
 
-def cpu_python() -> Path:
-    """Python of the CPU runtime; the first call makes the environment, which takes minutes."""
+def runtime_python() -> Path:
+    """Python of the runtime; the first call makes the environment, which takes minutes."""
+    if named := os.environ.get(OWN):
+        if not os.access(named, os.X_OK):
+            raise UsageError(
+                f"{OWN}: {named} is no program that can run. Name the Python of an environment with"
+                " Ray, vLLM and NIXL, or leave the variable out for the one that raypd makes."
+            )
+        return Path(named).absolute()
     if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
         raise UsageError(
             f"raypd runs on Python {_python()}, for which Ray, vLLM or NIXL have no"
@@ -49,11 +65,13 @@ def cpu_name() -> str:
     return f"cpu-{lock_key('cpu')}-py{_python().replace('.', '')}-compiled"
 
 
-def cpu_environment() -> dict[str, str]:
+def runtime_environment() -> dict[str, str]:
     """Variables that this machine needs beside those of the render: what a container image has and
     a bare machine may lack. Empty where all is there."""
+    if os.environ.get(OWN):
+        return {name: os.environ[name] for name in _OWN_LIBRARIES if name in os.environ}
     variables = {}
-    folder = cpu_python().parents[1]
+    folder = runtime_python().parents[1]
     if not _loads("libnuma.so.1"):
         variables["LD_LIBRARY_PATH"] = str(folder / "lib" / "lent")
     return variables

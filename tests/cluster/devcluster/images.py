@@ -20,7 +20,7 @@ from typing import Any
 
 from cluster.devcluster import binaries
 from raypd import local
-from raypd.toolchain import cpu_python
+from raypd.toolchain import runtime_python
 from raypd.toolchain.cache import once
 from raypd.toolchain.process import run
 from raypd.toolchain.programs import pins
@@ -79,7 +79,7 @@ def operator() -> Image:
 
 def runtime() -> Image:
     """The system, with the CPU runtime's programs first on its PATH."""
-    environment = cpu_python().parents[1]
+    environment = runtime_python().parents[1]
     suite = _release()["VERSION_CODENAME"]  # the same libraries as this machine's Python has
     key = hashlib.sha256(" ".join((suite, *SYSTEM, *LEFT_OUT)).encode()).hexdigest()[:12]
 
@@ -106,7 +106,7 @@ def runtime_pod() -> dict[str, Any]:
     """What a role of the chart's values needs to run in the image: volumes and mounts that bring the
     Python environment, and the Python that it was made of, into a pod at the same paths as here; and
     the environment variable for `INSIDE`."""
-    python = cpu_python()
+    python = runtime_python()
     environment, base = python.parents[1], python.resolve().parents[1]
     # Copied into the cache, which nodes see: the checkout may lie where a node has its own folders.
     inside = once(f"devcluster/inside-{_hash_of(INSIDE)}", "Copying", _copy_inside)

@@ -31,7 +31,7 @@ from cluster.devcluster.layout import nodes as nodes_of
 from cluster.devcluster.machine import Machine
 from cluster.devcluster.state import Known, State
 from raypd.report import UsageError
-from raypd.toolchain import cpu_python
+from raypd.toolchain import runtime_python
 from raypd.toolchain.cache import locked
 
 CONTROL_PLANE = "control-plane"
@@ -45,7 +45,7 @@ def up(name: str = "dev", say: Say = lambda text: None) -> State:
         return known
     packages.require()
     binaries.obtain_all()
-    cpu_python()
+    runtime_python()
     wanted = [images.pause(), images.operator(), images.runtime()]
     store.filled(wanted)
     with begun(name) as cluster:

@@ -32,8 +32,8 @@ def test_runs_have_different_loopback_addresses_for_the_side_channel():
 
 
 def test_no_two_nodes_share_a_folder_and_sockets_fit_into_it(monkeypatch):
-    monkeypatch.setattr(cluster, "cpu_python", lambda: Path("/env/bin/python"))
-    monkeypatch.setattr(cluster, "cpu_environment", dict)
+    monkeypatch.setattr(cluster, "runtime_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "runtime_environment", dict)
     folder = state.new_folder()
     folder.rmdir()
     nodes = [NodePlan(f"prefill-{n}", "prefill", {}, {}) for n in (0, 1, 999)]
@@ -43,8 +43,8 @@ def test_no_two_nodes_share_a_folder_and_sockets_fit_into_it(monkeypatch):
 
 
 def test_the_callers_variables_stay_outside(monkeypatch):
-    monkeypatch.setattr(cluster, "cpu_python", lambda: Path("/env/bin/python"))
-    monkeypatch.setattr(cluster, "cpu_environment", dict)
+    monkeypatch.setattr(cluster, "runtime_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "runtime_environment", dict)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("VLLM_USE_V1", "0")
     _, env = cluster.command(
@@ -60,6 +60,7 @@ def _run(folder: Path) -> State:
         run_id="x-1",
         folder=folder,
         model_id="m",
+        model_source="/m",
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,

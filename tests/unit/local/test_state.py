@@ -19,6 +19,7 @@ def _run(folder, name="a"):
         run_id=state.new_run_id(name),
         folder=folder,
         model_id="m",
+        model_source="/m",
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,
