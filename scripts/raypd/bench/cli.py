@@ -76,3 +76,49 @@ def kv(
             output.value,
         )
     )
+
+
+@app.command()
+def serve(
+    endpoints: Annotated[
+        list[str],
+        typer.Argument(
+            help="NAME=URL of an endpoint, or the name of a local run. Each is measured."
+        ),
+    ],
+    load: Annotated[
+        list[str], repeatable("--load", help="PROMPT:ANSWER@REQUESTS at a time, as in 1024:128@16.")
+    ],
+    goodput: Annotated[
+        list[str],
+        repeatable("--goodput", help="Target in ms, as vLLM takes it: ttft:500, tpot:50."),
+    ],
+    prompts: Annotated[
+        str, typer.Option("--prompts", help="Tokens of new prompts, one at a time.")
+    ] = "1024,4096,8192",
+    mix: Annotated[
+        str, typer.Option("--mix", help="TOKENS@RATE,RATE: prompts that arrive among streams.")
+    ] = "4096@1,2,4",
+    streams: Annotated[
+        int, typer.Option("--streams", min=1, help="Running streams of the mix.")
+    ] = 8,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Rounds that count.")] = 5,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="Of one mix.")] = 10,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds for everything.")] = 1800,
+    model: Annotated[
+        str, typer.Option("--model", help="Its name; default: the first served.")
+    ] = "",
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", help="Folder or hub name; default: the model's.")
+    ] = "",
+    json: Json = None,
+    html: Html = None,
+    png: Png = None,
+    output: Output = Format.human,
+) -> None:
+    """What clients see: TTFT, ITL, throughput, goodput; several endpoints interleaved."""
+    from raypd.bench.report import Files
+    from raypd.bench.serve import Asked, run
+
+    asked = Asked(prompts, mix, streams, load, goodput, repeats, seconds, limit, model, tokenizer)
+    raise typer.Exit(run(endpoints, asked, Files(json, html, png), output.value))

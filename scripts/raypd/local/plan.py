@@ -73,6 +73,11 @@ class Plan:
         return _first(_llm_configs(self.serve_config))["model_loading_config"]["model_source"]
 
     @property
+    def max_model_len(self) -> int:
+        """Tokens of the longest prompt and answer together."""
+        return _first(_llm_configs(self.serve_config))["engine_kwargs"]["max_model_len"]
+
+    @property
     def disaggregated(self) -> bool:
         """True when prompt and answer are computed by different engines."""
         return "prefill_config" in _application(self.serve_config)["args"]

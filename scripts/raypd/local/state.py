@@ -27,6 +27,7 @@ class State(BaseModel):
     folder: Path
     model_id: str
     model_source: str
+    max_model_len: int
     disaggregated: bool
     backends: list[str]
     gcs_port: int

@@ -287,6 +287,7 @@ def _new_state(name: str, what: Plan, ports: dict[str, dict[str, int]]) -> State
         folder=state.new_folder(),
         model_id=what.model_id,
         model_source=what.model_source,
+        max_model_len=what.max_model_len,
         disaggregated=what.disaggregated,
         backends=what.backends,
         gcs_port=head["port"],

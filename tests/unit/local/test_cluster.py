@@ -61,6 +61,7 @@ def _run(folder: Path) -> State:
         folder=folder,
         model_id="m",
         model_source="/m",
+        max_model_len=1024,
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,

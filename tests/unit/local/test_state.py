@@ -20,6 +20,7 @@ def _run(folder, name="a"):
         folder=folder,
         model_id="m",
         model_source="/m",
+        max_model_len=1024,
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,

@@ -1,0 +1,292 @@
+"""The measurement behind `raypd bench serve`: what clients of one or several endpoints see, in one run.
+
+Three questions, each asked of every endpoint in turn, again and again, so that whatever else the machine
+does falls on all of them alike:
+
+- "new prompt": one request alone, whose prompt no cache knows. Time to first token.
+- "mix": streams that run while long prompts arrive. The pauses between the tokens of the streams.
+- "load": requests of one length, so many at a time. Throughput, and requests that keep the targets.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raypd.bench.load import Load, LoadFailed, Measured, Part, Target
+from raypd.evidence import Counters, between
+from raypd.local import evidence
+from raypd.local.state import State
+from raypd.report import UsageError
+
+FIRST_TOKENS = 8  # answer of a prompt of which only the first token is asked for
+STREAM_PROMPT = 128
+_LEAD_SECONDS = 1.0  # of the streams before the first long prompt
+_TELEMETRY_SECONDS = 0.3  # NIXL hands its counters to its exporter ten times a second
+
+
+@dataclass(frozen=True)
+class Question:
+    """One cell of the table for each endpoint. `rate` is of long prompts a second, `streams` the
+    number of running streams or of requests at a time."""
+
+    kind: str
+    prompt_tokens: int
+    answer_tokens: int = FIRST_TOKENS
+    streams: int = 1
+    rate: float = 0.0
+
+    def __str__(self) -> str:
+        if self.kind == "new prompt":
+            return f"new prompt of {self.prompt_tokens:,} tokens"
+        if self.kind == "mix":
+            arriving = f"{self.rate:g} prompts/s of {self.prompt_tokens:,} tokens"
+            return f"{self.streams} streams, {arriving if self.rate else 'no other prompts'}"
+        return f"{self.prompt_tokens:,} in, {self.answer_tokens:,} out, {self.streams} at a time"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked. `prompts` are lengths of new prompts; `mix` is the length of prompts that arrive
+    at each of `rates` among `streams`; `loads` are questions of that kind."""
+
+    prompts: Sequence[int]
+    mix: int
+    rates: Sequence[float]
+    streams: int
+    loads: Sequence[Question]
+    goodput: tuple[str, ...]
+    repeats: int
+    seconds: float  # of a mix
+    limit: float  # of everything; what is not measured by then is left out
+
+    def questions(self) -> Iterator[Question]:
+        for tokens in self.prompts:
+            yield Question("new prompt", tokens)
+        # 0 first: it tells how long the streams' answers have to be for the others.
+        for rate in [0.0, *self.rates] if self.rates else []:
+            yield Question("mix", self.mix, streams=self.streams, rate=rate)
+        yield from self.loads
+
+
+def load_question(text: str) -> Question:
+    """ "1024:128@16" is 1,024 tokens in, 128 out, 16 requests at a time."""
+    found = re.fullmatch(r"(\d+):(\d+)@(\d+)", text)
+    numbers = [int(n) for n in found.groups()] if found else []
+    if not numbers or 0 in numbers:
+        raise UsageError(
+            f"--load {text}: write PROMPT:ANSWER@REQUESTS, the tokens of each and how many at a time, as in 1024:128@16."
+        )
+    return Question("load", *numbers)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A target, the local run behind it if it is one, and the longest prompt and answer together."""
+
+    target: Target
+    run: State | None = None
+    longest: int = 0
+
+    def counters(self) -> Counters | None:
+        """NIXL's and the engines' counters, where they can be read."""
+        if self.run is None or not self.run.disaggregated:
+            return None
+        time.sleep(_TELEMETRY_SECONDS)
+        return evidence.look(self.run)
+
+
+@dataclass
+class Cell:
+    """All that was measured of a question at an endpoint; seconds."""
+
+    first: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    requests: int = 0
+    output_tokens: int = 0
+    good: float = 0.0
+    failed: int = 0
+    kv_bytes: int = 0
+    kv_seconds: float = 0.0
+    error: str = ""
+
+    def add(self, measured: Iterable[Measured]) -> None:
+        for part in measured:
+            self.requests += len(part.starts)
+            self.failed += part.failed
+            self.error = self.error or part.error
+
+    def row(self, question: Question, endpoint: str, targets: bool) -> dict[str, Any]:
+        busy = self.seconds if question.kind == "load" else 0.0
+        return {
+            "what": str(question),
+            "question": question.kind,
+            "prompt_tokens": question.prompt_tokens,
+            "answer_tokens": question.answer_tokens,
+            "streams": question.streams,
+            "rate": question.rate,
+            "endpoint": endpoint,
+            "requests": self.requests,
+            "failed": self.failed,
+            "ttft_p50_ms": _ms(self.first, 50),
+            "ttft_p99_ms": _ms(self.first, 99),
+            "itl_p50_ms": _ms(self.gaps, 50),
+            "itl_p99_ms": _ms(self.gaps, 99),
+            "requests_per_s": self.requests / busy if busy else None,
+            "output_tokens_per_s": self.output_tokens / busy if busy else None,
+            "good_requests_per_s": self.good / busy if busy and targets else None,
+            "kv_bytes": self.kv_bytes or None,
+            "kv_gb_per_s": self.kv_bytes / self.kv_seconds / 1e9 if self.kv_seconds else None,
+            "error": self.error or None,
+        }
+
+
+def measure(
+    plan: Plan,
+    endpoints: Sequence[Endpoint],
+    show: Callable[[str], None],
+    save: Callable[[list[dict[str, Any]], list[str]], None],
+) -> None:
+    """Asks everything; `save` gets all rows, and notes, again after each measurement.
+
+    The first round is not counted: kernels are compiled and connections made in it.
+    """
+    begin = time.monotonic()
+    cells = {(q, e.target.name): Cell() for q in plan.questions() for e in endpoints}
+    gaps: dict[str, float] = {}  # of streams alone, by endpoint
+    seeds = random.Random()
+    notes: list[str] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="raypd-bench-") as folder,
+        Load(Path(folder, "log")) as load,
+    ):
+        for number in range(plan.repeats + 1):
+            for question in plan.questions():
+                seed = seeds.randrange(2**31)
+                for endpoint in _turned(endpoints, number):
+                    left = plan.limit - (time.monotonic() - begin)
+                    if left <= 0:
+                        done = (
+                            f"{number - 1} of {plan.repeats} rounds"
+                            if number > 1
+                            else "the first round"
+                        )
+                        notes.append(f"Stopped after {plan.limit:.0f} s, in or after {done}.")
+                        save(_rows(cells, plan), notes)
+                        return
+                    show(f"{endpoint.target.name}: {question} (round {number} of {plan.repeats})")
+                    cell = cells[question, endpoint.target.name] if number else Cell()
+                    _ask(load, plan, question, endpoint, seed, cell, gaps, min(left + 60, 600))
+                    if number == 0 and cell.error:  # a warm-up that fails is told, not hidden
+                        cells[question, endpoint.target.name].error = cell.error
+                    save(_rows(cells, plan), notes)
+
+
+def _turned(endpoints: Sequence[Endpoint], number: int) -> list[Endpoint]:
+    """Who is first changes from round to round."""
+    at = number % len(endpoints)
+    return [*endpoints[at:], *endpoints[:at]]
+
+
+def _ask(
+    load: Load,
+    plan: Plan,
+    question: Question,
+    endpoint: Endpoint,
+    seed: int,
+    cell: Cell,
+    gaps: dict[str, float],
+    seconds: float,
+) -> None:
+    parts = _parts(plan, question, seed, gaps.get(endpoint.target.name), endpoint.longest)
+    before = endpoint.counters()
+    try:
+        measured = load.measure(endpoint.target, parts, seconds)
+    except LoadFailed as failed:
+        cell.error = str(failed)
+        return
+    after = endpoint.counters()
+    if before is not None and after is not None:
+        moved = between(before, after)
+        cell.kv_bytes += moved.kv_bytes
+        cell.kv_seconds += moved.kv_seconds
+    cell.add(measured)
+    if question.kind == "mix" and question.rate:
+        streams, prompts = measured
+        cell.first += prompts.first
+        if prompts.starts:
+            ends = [
+                start + first for start, first in zip(prompts.starts, prompts.first, strict=True)
+            ]
+            cell.gaps += streams.gaps_between(min(prompts.starts), max(ends))
+        return
+    (alone,) = measured
+    cell.first += alone.first
+    cell.gaps += [gap for answer in alone.gaps for gap in answer]
+    cell.seconds += alone.seconds
+    cell.output_tokens += alone.output_tokens
+    cell.good += alone.good
+    if question.kind == "mix" and cell.gaps:
+        gaps[endpoint.target.name] = statistics.fmean(cell.gaps)
+
+
+def _parts(
+    plan: Plan, question: Question, seed: int, gap: float | None, longest: int
+) -> list[Part]:
+    if question.kind == "new prompt":
+        return [Part(1, question.prompt_tokens, question.answer_tokens, seed, concurrency=1)]
+    if question.kind == "load":
+        return [
+            Part(
+                3 * question.streams,
+                question.prompt_tokens,
+                question.answer_tokens,
+                seed,
+                concurrency=question.streams,
+                goodput=plan.goodput,
+            )
+        ]
+    most = (longest or 4096) - STREAM_PROMPT
+    if not question.rate:
+        tokens = min(most, math.ceil(plan.seconds / gap) if gap else FIRST_TOKENS * 8)
+        return [Part(question.streams, STREAM_PROMPT, tokens, seed)]
+    # As long as the prompts arrive, by the pace of streams alone: among prompts they take longer.
+    tokens = min(most, math.ceil((plan.seconds + _LEAD_SECONDS) / (gap or 0.02)))
+    return [
+        Part(question.streams, STREAM_PROMPT, tokens, seed),
+        Part(
+            math.ceil(question.rate * plan.seconds),
+            question.prompt_tokens,
+            question.answer_tokens,
+            seed + 1,
+            rate=question.rate,
+            after=_LEAD_SECONDS,
+        ),
+    ]
+
+
+def _rows(cells: dict[tuple[Question, str], Cell], plan: Plan) -> list[dict[str, Any]]:
+    return [
+        cell.row(question, endpoint, bool(plan.goodput))
+        for (question, endpoint), cell in cells.items()
+        if cell.requests or cell.error
+    ]
+
+
+def _ms(seconds: Sequence[float], percent: int) -> float | None:
+    if not seconds:
+        return None
+    ordered = sorted(seconds)
+    at = (len(ordered) - 1) * percent / 100
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return round(1000 * (ordered[low] + (ordered[high] - ordered[low]) * (at - low)), 2)
