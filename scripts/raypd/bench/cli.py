@@ -122,3 +122,18 @@ def serve(
 
     asked = Asked(prompts, mix, streams, load, goodput, repeats, seconds, limit, model, tokenizer)
     raise typer.Exit(run(endpoints, asked, Files(json, html, png), output.value))
+
+
+@app.command()
+def start(
+    runs: Annotated[list[str], typer.Argument(help="Names of local runs that are up.")],
+    json: Json = None,
+    html: Html = None,
+    png: Png = None,
+    output: Output = Format.human,
+) -> None:
+    """How long engines took to start, and where each second went."""
+    from raypd.bench.report import Files
+    from raypd.bench.start import run
+
+    raise typer.Exit(run(runs, Files(json, html, png), output.value))

@@ -68,6 +68,10 @@ class Plan:
     seconds: float  # of a mix
     limit: float  # of everything; what is not measured by then is left out
 
+    def round(self, number: int) -> Iterator[Question]:
+        """The questions of a round; the first warms up, for which streams alone are enough."""
+        return (q for q in self.questions() if number or not q.rate)
+
     def questions(self) -> Iterator[Question]:
         for tokens in self.prompts:
             yield Question("new prompt", tokens)
@@ -170,7 +174,7 @@ def measure(
         Load(Path(folder, "log")) as load,
     ):
         for number in range(plan.repeats + 1):
-            for question in plan.questions():
+            for question in plan.round(number):
                 seed = seeds.randrange(2**31)
                 for endpoint in _turned(endpoints, number):
                     left = plan.limit - (time.monotonic() - begin)

@@ -33,6 +33,13 @@ PORTS = (
     "runtime-env-agent-port",
 )
 HEAD_PORTS = ("port", "dashboard-port", "ray-client-server-port")
+CACHES = (
+    "HF_HOME",
+    "VLLM_CACHE_ROOT",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "FLASHINFER_WORKSPACE_BASE",
+)
 _REPLACED_OPTIONS = {*PORTS, "min-worker-port", "max-worker-port", "dashboard-host", "block"}
 
 
@@ -71,6 +78,13 @@ class Plan:
     def model_source(self) -> str:
         """Where its files come from: a folder, or a name on the hub."""
         return _first(_llm_configs(self.serve_config))["model_loading_config"]["model_source"]
+
+    @property
+    def caches(self) -> dict[str, str]:
+        """The folders that the engines' caches are in, by the variable that names each."""
+        return {
+            name: env[name] for env in (n.env for n in self.nodes) for name in CACHES if name in env
+        }
 
     @property
     def max_model_len(self) -> int:

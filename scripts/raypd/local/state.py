@@ -20,7 +20,7 @@ from raypd.toolchain import cache_dir
 class State(BaseModel):
     """A local run. `folder` holds Ray's files and logs and goes with the run; `metrics` is the port
     with Prometheus metrics of each node and `nixl_metrics` that of its engine's NIXL, by node name;
-    `groups` has the group of each node. All ports are on 127.0.0.1."""
+    `groups` has the group of each node, `caches` the folders of the engines' caches. All ports are on 127.0.0.1."""
 
     name: str
     run_id: str
@@ -28,6 +28,7 @@ class State(BaseModel):
     model_id: str
     model_source: str
     max_model_len: int
+    caches: dict[str, str]
     disaggregated: bool
     backends: list[str]
     gcs_port: int

@@ -288,6 +288,7 @@ def _new_state(name: str, what: Plan, ports: dict[str, dict[str, int]]) -> State
         model_id=what.model_id,
         model_source=what.model_source,
         max_model_len=what.max_model_len,
+        caches=what.caches,
         disaggregated=what.disaggregated,
         backends=what.backends,
         gcs_port=head["port"],

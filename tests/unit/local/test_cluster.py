@@ -62,6 +62,7 @@ def _run(folder: Path) -> State:
         model_id="m",
         model_source="/m",
         max_model_len=1024,
+        caches={},
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,

@@ -21,6 +21,7 @@ def _run(folder, name="a"):
         model_id="m",
         model_source="/m",
         max_model_len=1024,
+        caches={},
         disaggregated=True,
         backends=["UCX"],
         gcs_port=1,
