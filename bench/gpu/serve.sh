@@ -1,73 +1,91 @@
 #!/usr/bin/env bash
-# Serves what render.sh rendered, on this machine, and measures it: P/D variants against the aggregated
-# baseline, which stays up beside each of them.
+# Serves what render.sh rendered, on this machine, and measures it: P/D variants one after the other,
+# each beside the aggregated baseline if that is among the variants.
 #   bench/gpu/serve.sh OUT VARIANT...
-# Needs a `python3` that has the engines and raypd's own requirements; no network, no Helm, no root.
-# By environment: RENDERED (folder of render.sh's files; .rendered), REPEATS (rounds that count; 5),
-# LIMIT (seconds of load for each variant; 150), QUESTIONS (options of `raypd bench serve`), MODEL
-# (KEY=NUMBER words that change the model's shape; see model.py), WAIT (seconds for a start; 240).
+# Needs a `python3` that has the engines and what raypd itself imports (unpack.sh gives one); no network,
+# no Helm.
+# By environment:
+#   RENDERED   folder of render.sh's files (.rendered)
+#   TIME       seconds for everything (570): what does not fit any more is left out
+#   LIMIT      seconds of load for each variant (150)
+#   REPEATS    rounds that count, as far as LIMIT lets them (5)
+#   QUESTIONS  options of `raypd bench serve`
+#   MODEL      KEY=NUMBER words that change the model's shape (see model.py)
 #
-# Writes into OUT: serve-VARIANT.json, again after each measurement; start-VARIANT.json; failures.txt;
-# logs.tgz with what the engines wrote. What is there already is kept, with failures appended.
+# Writes into OUT: serve-VARIANT.json, again after each measurement; engines.tgz with what the engines
+# wrote and start-VARIANT.json; failures.txt with the last words of what did not come up.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 work=/tmp/raypd-bench # as in values.yaml
-mkdir -p "$work/logs"
+time=${TIME:-570}
+kept=$work/kept-$$
+mkdir -p "$kept"
 export RAYPD_CACHE=$work/raypd PYTHONUNBUFFERED=1
-read -ra shape <<< "${MODEL:-}"
-read -ra questions <<< "${QUESTIONS:---prompts 1024,4096,8192 --mix 4096@2,4,6 --streams 8 --seconds 8 --load 128:128@8}"
+read -ra shape <<<"${MODEL:-}"
+read -ra questions <<<"${QUESTIONS:---prompts 1024,4096,8192 --mix 4096@2,4 --streams 8 --seconds 6 --load 128:128@8}"
 
-# A Python that finds everything without variables: engines get none of the caller's.
+# A Python that finds everything by itself: engines get no variables of the caller.
 if [ -z "${RAYPD_RUNTIME_PYTHON:-}" ]; then
   export RAYPD_RUNTIME_PYTHON=$work/engines/bin/python
   if [ ! -x "$RAYPD_RUNTIME_PYTHON" ]; then
     python3 -m venv --without-pip "$work/engines"
     python3 -c 'import sys; print(*filter(None, sys.path), sep="\n")' \
-      > "$(echo "$work"/engines/lib/python*/site-packages)/engines.pth"
+      >"$(echo "$work"/engines/lib/python*/site-packages)/engines.pth"
   fi
 fi
 raypd() { PYTHONPATH=scripts${PYTHONPATH:+:$PYTHONPATH} python3 -m raypd "$@"; }
+left() { echo $((time - SECONDS)); }
 
-# Starts a variant; what it said, and the ends of its engines' logs, go to failures.txt if it does not serve.
+# What engines have written so far.
+keep() {
+  for log in /tmp/raypd-*/ray/*/session_2*/logs/worker-*; do
+    [ -s "$log" ] && cp --parents "$log" "$kept"
+  done
+  tar -czf "$out/engines.tgz" -C "$kept" .
+}
+
 up() {
   local begin=$SECONDS
-  if raypd local up --manifest "${RENDERED:-.rendered}/$1.yaml" --name "$1" --wait "${WAIT:-240}" > "$work/$1.up" 2>&1; then
+  if raypd local up --manifest "${RENDERED:-.rendered}/$1.yaml" --name "$1" --wait "$(left)" \
+    >"$kept/$1.up" 2>&1; then
     echo "$1 serves after $((SECONDS - begin)) s"
-    raypd bench start "$1" --json "$out/start-$1.json"
+    raypd bench start "$1" --json "$kept/start-$1.json"
+    keep
     return 0
   fi
-  echo "$1 does not serve; see failures.txt"
+  keep
   {
-    echo "== $1"
-    tail -n 30 "$work/$1.up"
-    for log in /tmp/raypd-*/ray/*/session_2*/logs/worker-*.{err,out}; do
-      [ -s "$log" ] && echo "-- $log" && tail -n 25 "$log"
-    done
-  } >> "$out/failures.txt"
+    echo "== $1 does not serve"
+    tail -n 30 "$kept/$1.up"
+    find "$kept" -name 'worker-*' -size +1k -newer "$kept/begin" -exec tail -n 25 {} +
+  } | tee -a "$out/failures.txt"
   return 1
 }
 
-# Keeps the logs of a variant's engines, and ends it.
 down() {
-  for log in /tmp/raypd-*/ray/*/session_2*/logs/worker-*; do
-    [ -s "$log" ] && cp --parents "$log" "$work/logs"
-  done
-  tar -czf "$out/logs.tgz" -C "$work/logs" .
+  keep
   raypd local down --name "$1"
 }
 
 [ -d "$work/models/8b" ] || python3 bench/gpu/model.py "$work/models/8b" "${shape[@]}"
+touch "$kept/begin"
 baseline=()
 for variant in "$@"; do
   [ "$variant" = aggregated ] && up aggregated && baseline=(aggregated)
 done
 for variant in "$@"; do
   [ "$variant" = aggregated ] && continue
+  if [ "$(left)" -lt 90 ]; then
+    echo "$variant: left out, $(left) s are left" | tee -a "$out/failures.txt"
+    continue
+  fi
+  touch "$kept/begin"
   up "$variant" || continue
+  limit=$(($(left) - 20))
   raypd bench serve "$variant" "${baseline[@]}" "${questions[@]}" --repeats "${REPEATS:-5}" \
-    --limit "${LIMIT:-150}" --json "$out/serve-$variant.json"
+    --limit $((limit < ${LIMIT:-150} ? limit : ${LIMIT:-150})) --json "$out/serve-$variant.json"
   down "$variant"
 done
 [ ${#baseline[@]} = 0 ] || down aggregated

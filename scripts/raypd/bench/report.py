@@ -10,8 +10,6 @@ import io
 import os
 import platform
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from raypd import gpus
 from raypd.report import Output, UsageError
 
 if TYPE_CHECKING:
@@ -194,9 +193,8 @@ def this_machine() -> dict[str, str | int | float]:
         "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1,
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
     }
-    gpus = _gpus()
-    if gpus:
-        seen |= {"gpus": len(gpus), "gpu": gpus[0]}
+    if cards := gpus.names():
+        seen |= {"gpus": len(cards), "gpu": cards[0]}
     return seen
 
 
@@ -207,20 +205,6 @@ def _cpu_model() -> str:
         return platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _gpus() -> list[str]:
-    """Model and driver of each GPU; empty where there is none, or no driver."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    query = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=30)
-    except subprocess.TimeoutExpired:
-        return []
-    rows = done.stdout.splitlines() if done.returncode == 0 else []
-    return [row.replace(", ", ", driver ") for row in rows if row.strip()]
 
 
 def _html_cell(column: Column, row: Row) -> str:

@@ -29,6 +29,7 @@ from raypd.report import UsageError
 
 FIRST_TOKENS = 8  # answer of a prompt of which only the first token is asked for
 STREAM_PROMPT = 128
+_PROMPTS_A_ROUND = 3  # new prompts of each length, one after the other
 _LEAD_SECONDS = 1.0  # of the streams before the first long prompt
 _TELEMETRY_SECONDS = 0.3  # NIXL hands its counters to its exporter ten times a second
 
@@ -189,7 +190,9 @@ def measure(
                         return
                     show(f"{endpoint.target.name}: {question} (round {number} of {plan.repeats})")
                     cell = cells[question, endpoint.target.name] if number else Cell()
-                    _ask(load, plan, question, endpoint, seed, cell, gaps, min(left + 60, 600))
+                    for n in range(_PROMPTS_A_ROUND if question.kind == "new prompt" else 1):
+                        wait = min(left + 60, 600)
+                        _ask(load, plan, question, endpoint, seed + n, cell, gaps, wait)
                     if number == 0 and cell.error:  # a warm-up that fails is told, not hidden
                         cells[question, endpoint.target.name].error = cell.error
                     save(_rows(cells, plan), notes)

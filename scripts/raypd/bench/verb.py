@@ -32,9 +32,9 @@ def run_kv(
     layouts = [kv.pieces_of(text) for text in descriptors] or list(kv.LAYOUTS)
     env: dict[str, str] = {}
     if python is None:
-        from raypd.toolchain import cpu_environment, cpu_python
+        from raypd.toolchain import runtime_environment, runtime_python
 
-        python, env = cpu_python(), cpu_environment()
+        python, env = runtime_python(), runtime_environment()
     elif shutil.which(python) is None:
         raise UsageError(f"--python {python} is no program.")
     hardware = this_machine()

@@ -17,8 +17,9 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from raypd import gpus
 from raypd.evidence import unseen_prompt
-from raypd.local import chat, cluster, evidence, gpus, serve, source, state
+from raypd.local import chat, cluster, evidence, serve, source, state
 from raypd.local.plan import Plan, plan
 from raypd.local.state import State
 from raypd.render import RenderRefused, ValueArguments
