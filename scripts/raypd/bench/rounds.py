@@ -191,7 +191,7 @@ def measure(
                     show(f"{endpoint.target.name}: {question} (round {number} of {plan.repeats})")
                     cell = cells[question, endpoint.target.name] if number else Cell()
                     for n in range(_PROMPTS_A_ROUND if question.kind == "new prompt" else 1):
-                        wait = min(left + 60, 600)
+                        wait = left + 10
                         _ask(load, plan, question, endpoint, seed + n, cell, gaps, wait)
                     if number == 0 and cell.error:  # a warm-up that fails is told, not hidden
                         cells[question, endpoint.target.name].error = cell.error
