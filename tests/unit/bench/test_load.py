@@ -91,9 +91,9 @@ def test_what_the_generator_gives_up_is_said(generator):
 
 
 def test_a_generator_that_ends_is_told_with_its_last_words(generator):
-    with generator("    sys.exit('no module named vllm')\n") as running:
-        with pytest.raises(UsageError, match="no module named vllm"):
-            running.measure(TARGET, [Part(1, 64, 8, 1)])
+    words = "no module named vllm"
+    with generator(f"    sys.exit({words!r})\n") as run, pytest.raises(UsageError, match=words):
+        run.measure(TARGET, [Part(1, 64, 8, 1)])
 
 
 def test_after_a_measurement_without_end_the_next_has_its_own_answer(generator):

@@ -61,7 +61,9 @@ def test_what_the_log_does_not_tell_stays_open():
 
 
 def test_an_engine_without_compilation_has_none():
-    lines = ["INFO 12-02 16:21:26 [core.py:347] init engine (profile, create kv cache, warmup model) took 5.74 s"]
+    lines = [
+        "INFO 12-02 16:21:26 [core.py:347] init engine (profile, create kv cache, warmup model) took 5.74 s"
+    ]
     start = timeline.read(lines, BEGIN)
     assert (start.init, start.compile) == (5.74, None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from pathlib import Path
 
 from raypd.local import cluster, state
@@ -52,6 +53,27 @@ def test_the_callers_variables_stay_outside(monkeypatch):
     )
     assert env["A"] == "b"
     assert env.keys().isdisjoint({"HTTPS_PROXY", "VLLM_USE_V1"})
+
+
+def test_engines_of_one_machine_look_for_ports_in_ranges_of_their_own():
+    nodes = [NodePlan(f"n-{n}", "engine", {}, {}) for n in range(9)]
+    ports = ports_for(Plan([NodePlan("head", "head", {}, {}), *nodes], {}))
+    firsts = sorted(ports[node.name]["engine-port"] for node in nodes)
+    assert all(b - a >= 20 for a, b in itertools.pairwise(firsts))
+    assert "engine-port" not in ports["head"]
+
+
+def test_nixl_rests_beside_a_processor_and_never_beside_a_gpu(monkeypatch):
+    monkeypatch.setattr(cluster, "runtime_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "runtime_environment", dict)
+
+    def path(gpus: str) -> list[str]:
+        node = NodePlan("decode-0", "decode", {"num-gpus": gpus}, {})
+        return cluster.command(node, {}, _run(Path("/tmp/x")))[1]["PYTHONPATH"].split(":")
+
+    found = [any(Path(folder).glob("*.dist-info")) for folder in path("0")]
+    assert any(found)
+    assert not any(any(Path(folder).glob("*.dist-info")) for folder in path("1"))
 
 
 def _run(folder: Path) -> State:

@@ -125,12 +125,33 @@ def test_secret_from_the_render_else_from_the_caller_else_said(rayservice, serve
     assert any(line.startswith("C: left out") for line in result.replaced)
 
 
-def test_gpus_are_refused(rayservice, serve_config):
-    group = rayservice["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
-    resources = group["template"]["spec"]["containers"][0]["resources"]
-    resources["limits"]["nvidia.com/gpu"] = 1
-    with pytest.raises(UsageError, match=r"runtime\.device=cpu"):
-        plan(rayservice, serve_config)
+def _ask_for_gpus(rayservice, *counts):
+    for group, count in zip(
+        rayservice["spec"]["rayClusterConfig"]["workerGroupSpecs"], counts, strict=True
+    ):
+        resources = group["template"]["spec"]["containers"][0]["resources"]
+        resources["limits"]["nvidia.com/gpu"] = count
+
+
+def test_gpus_that_are_not_here_are_refused(rayservice, serve_config):
+    _ask_for_gpus(rayservice, 1, 2)
+    with pytest.raises(UsageError, match=r"2 GPUs in one pod, and this machine has 1.*device=cpu"):
+        plan(rayservice, serve_config, gpus=1)
+
+
+def test_each_node_has_cards_of_its_own_where_there_are_enough(rayservice, serve_config):
+    _ask_for_gpus(rayservice, 1, 2)
+    result = plan(rayservice, serve_config, gpus=4)
+    cards = {node.name: node.env.get("CUDA_VISIBLE_DEVICES") for node in result.nodes}
+    assert cards == {"head": "", "prefill-0": "0", "decode-0": "1,2"}
+    assert not any("share a card" in line for line in result.replaced)
+
+
+def test_nodes_share_a_card_where_there_is_one_and_it_is_said(rayservice, serve_config):
+    _ask_for_gpus(rayservice, 1, 1)
+    result = plan(rayservice, serve_config, gpus=1)
+    assert [node.env["CUDA_VISIBLE_DEVICES"] for node in result.nodes[1:]] == ["0", "0"]
+    assert any("ask for 2, here is 1" in line for line in result.replaced)
 
 
 def test_facts_of_the_serve_config(rayservice, serve_config):
