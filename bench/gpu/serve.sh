@@ -85,7 +85,7 @@ for variant in "$@"; do
   up "$variant" || continue
   limit=$(($(left) - 20))
   raypd bench serve "$variant" "${baseline[@]}" "${questions[@]}" --repeats "${REPEATS:-5}" \
-    --limit $((limit < ${LIMIT:-150} ? limit : ${LIMIT:-150})) --json "$out/serve-$variant.json"
+    --time-limit $((limit < ${LIMIT:-150} ? limit : ${LIMIT:-150})) --json "$out/serve-$variant.json"
   down "$variant"
 done
 [ ${#baseline[@]} = 0 ] || down aggregated

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from raypd.options import Format, Output, repeatable
+from raypd.live.cli import Context, Kubeconfig
+from raypd.local.cli import Wait
+from raypd.options import Chart, Format, Namespace, Output, Set, SetString, Values, repeatable
 
 app = typer.Typer(
     name="bench",
@@ -80,12 +82,9 @@ def kv(
 
 @app.command()
 def serve(
-    endpoints: Annotated[
-        list[str],
-        typer.Argument(
-            help="NAME=URL of an endpoint, or the name of a local run. Each is measured."
-        ),
-    ],
+    values: Values,
+    set_: Set,
+    set_string: SetString,
     load: Annotated[
         list[str], repeatable("--load", help="PROMPT:ANSWER@REQUESTS at a time, as in 1024:128@16.")
     ],
@@ -93,47 +92,102 @@ def serve(
         list[str],
         repeatable("--goodput", help="Target in ms, as vLLM takes it: ttft:500, tpot:50."),
     ],
+    endpoints: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="NAME=URL of an endpoint, or the name of a local run; all are measured in turn."
+            " Without any, the chart is served here, P/D and aggregated side by side."
+        ),
+    ] = None,
+    chart: Chart = None,
     prompts: Annotated[
-        str, typer.Option("--prompts", help="Tokens of new prompts, one at a time.")
-    ] = "1024,4096,8192",
+        str | None,
+        typer.Option("--prompts", help="Tokens of new prompts, one at a time: 1024,4096,8192."),
+    ] = None,
     mix: Annotated[
-        str, typer.Option("--mix", help="TOKENS@RATE,RATE: prompts that arrive among streams.")
-    ] = "4096@1,2,4",
+        str | None,
+        typer.Option("--mix", help="Prompts that arrive among streams, TOKENS@RATES: 4096@1,2,4."),
+    ] = None,
     streams: Annotated[
         int, typer.Option("--streams", min=1, help="Running streams of the mix.")
     ] = 8,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Rounds that count.")] = 5,
     seconds: Annotated[float, typer.Option("--seconds", min=1, help="Of one mix.")] = 10,
-    limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds for everything.")] = 1800,
+    time_limit: TimeLimit = 1800,
     model: Annotated[
         str, typer.Option("--model", help="Its name; default: the first served.")
     ] = "",
     tokenizer: Annotated[
         str, typer.Option("--tokenizer", help="Folder or hub name; default: the model's.")
     ] = "",
+    wait: Wait = 600,
     json: Json = None,
     html: Html = None,
     png: Png = None,
     output: Output = Format.human,
 ) -> None:
-    """What clients see: TTFT, ITL, throughput, goodput; several endpoints interleaved."""
+    """What clients see: TTFT, ITL, throughput, goodput, by vLLM's own load generator."""
     from raypd.bench.report import Files
-    from raypd.bench.serve import Asked, run
+    from raypd.bench.serve import Asked, run, run_local
+    from raypd.render.helm import ValueArguments
 
-    asked = Asked(prompts, mix, streams, load, goodput, repeats, seconds, limit, model, tokenizer)
-    raise typer.Exit(run(endpoints, asked, Files(json, html, png), output.value))
+    asked = Asked(
+        prompts, mix, streams, load, goodput, repeats, seconds, time_limit, model, tokenizer
+    )
+    files = Files(json, html, png)
+    arguments = ValueArguments(values, set_, set_string)
+    if endpoints:
+        _without_values(bool(chart or values or set_ or set_string), "an endpoint")
+        raise typer.Exit(run(endpoints, asked, files, output.value))
+    raise typer.Exit(run_local(chart, arguments, asked, wait, files, output.value))
 
 
 @app.command()
 def start(
-    runs: Annotated[list[str], typer.Argument(help="Names of local runs that are up.")],
+    values: Values,
+    set_: Set,
+    set_string: SetString,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Names of local runs that are up. Without any, and without --release, the chart is"
+            " served here twice: with empty caches, then with what the first start left in them."
+        ),
+    ] = None,
+    chart: Chart = None,
+    wait: Wait = 600,
+    release: Annotated[
+        str, typer.Option("--release", help="A Helm release that serves in a cluster.")
+    ] = "",
+    namespace: Namespace = "inference",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     json: Json = None,
     html: Html = None,
     png: Png = None,
     output: Output = Format.human,
 ) -> None:
     """How long engines took to start, and where each second went."""
+    from raypd.bench import start as verb
     from raypd.bench.report import Files
-    from raypd.bench.start import run
+    from raypd.render.helm import ValueArguments
 
-    raise typer.Exit(run(runs, Files(json, html, png), output.value))
+    files = Files(json, html, png)
+    given = bool(chart or values or set_ or set_string)
+    if release:
+        _without_values(given or bool(runs), "a release")
+        code = verb.run_release(release, namespace, kubeconfig, context, files, output.value)
+    elif runs:
+        _without_values(given, "a run")
+        code = verb.run(runs, files, output.value)
+    else:
+        arguments = ValueArguments(values, set_, set_string)
+        code = verb.run_twice(chart, arguments, wait, files, output.value)
+    raise typer.Exit(code)
+
+
+def _without_values(given: bool, what: str) -> None:
+    from raypd.report import UsageError
+
+    if given:
+        raise UsageError(f"{what} is measured as it is: leave out what says how to start one.")

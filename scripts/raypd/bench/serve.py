@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -21,23 +22,34 @@ from raypd.bench.report import (
     publish,
     this_machine,
 )
-from raypd.bench.rounds import STREAM_PROMPT, Endpoint, Plan, load_question, measure
-from raypd.local import state
+from raypd.bench.rounds import (
+    FIRST_TOKENS,
+    STREAM_PROMPT,
+    Endpoint,
+    Plan,
+    load_question,
+    measure,
+)
+from raypd.local import state, verb
+from raypd.local.state import State
 from raypd.local.web import client
+from raypd.render import ValueArguments
 from raypd.report import Output, UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ERR = Console(stderr=True, soft_wrap=True)
+_PROMPTS = (1024, 4096, 8192)
+_LONGEST = 16384  # of an endpoint that does not say
 
 
 @dataclass(frozen=True)
 class Asked:
     """The options, as they were written."""
 
-    prompts: str
-    mix: str
+    prompts: str | None
+    mix: str | None
     streams: int
     loads: list[str]
     goodput: list[str]
@@ -47,16 +59,25 @@ class Asked:
     model: str
     tokenizer: str
 
-    def plan(self) -> Plan:
-        """What they mean. Raises UsageError for what cannot be read."""
-        length, rates = _mix(self.mix)
+    def plan(self, longest: int) -> Plan:
+        """What they mean where prompt and answer may have `longest` tokens together; 0 is not known.
+
+        Raises UsageError for what cannot be read.
+        """
+        longest = longest or _LONGEST
+        fitting = [n for n in _PROMPTS if n + FIRST_TOKENS <= longest] or [
+            longest // 4,
+            longest // 2,
+        ]
+        prompts = fitting if self.prompts is None else _lengths(self.prompts)
+        length, rates = _mix(f"{min(4096, longest // 2)}@1,2,4" if self.mix is None else self.mix)
         for target in self.goodput:
             if not re.fullmatch(r"(ttft|tpot|e2el):\d+(\.\d+)?", target):
                 raise UsageError(
                     f"--goodput {target}: write ttft, tpot or e2el and milliseconds, as in ttft:500."
                 )
         return Plan(
-            prompts=_lengths(self.prompts),
+            prompts=prompts,
             mix=length,
             rates=rates,
             streams=self.streams,
@@ -71,8 +92,40 @@ class Asked:
 def run(names: Sequence[str], asked: Asked, files: Files, output: Output) -> int:
     """Measures and reports; 0 when every question has an answer."""
     files.check()
-    plan = asked.plan()
     endpoints = [endpoint(name, asked.model, asked.tokenizer) for name in names]
+    return _measured(endpoints, asked, files, output)
+
+
+def run_local(
+    chart: Path | None,
+    arguments: ValueArguments,
+    asked: Asked,
+    wait: int,
+    files: Files,
+    output: Output,
+) -> int:
+    """Brings the render up on this machine with prefill and decode apart, and aggregated with as many
+    engines; measures both in turn; ends both."""
+    files.check()
+    asked.plan(0)  # what cannot be read is said before engines start
+    stages = verb.Stages()
+    runs: list[State] = []
+    with verb.interruptible():
+        try:
+            runs.append(verb.start(chart, arguments, "bench-pd", wait, stages))
+            engines = len(runs[0].groups) - 1  # all nodes but the head
+            same = [*arguments.set_, "topology.mode=aggregated", f"engine.replicas={engines}"]
+            aggregated = replace(arguments, set_=same)
+            runs.append(verb.start(chart, aggregated, "bench-aggregated", wait, stages))
+            endpoints = [endpoint(run.name, "", asked.tokenizer) for run in runs]
+            return _measured(endpoints, asked, files, output)
+        finally:
+            for run in runs:
+                verb.end(run)
+
+
+def _measured(endpoints: Sequence[Endpoint], asked: Asked, files: Files, output: Output) -> int:
+    plan = asked.plan(min((e.longest for e in endpoints if e.longest), default=0))
     _refuse(plan, endpoints)
     results = Results(
         command=command_line(), versions=runtime_versions(), hardware=this_machine(), rows=[]

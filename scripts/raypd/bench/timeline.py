@@ -31,6 +31,24 @@ _COMPILED = re.compile(r"Compiling a graph for compile range")
 _REUSED = re.compile(r"Directly load (?:the compiled graph|AOT compilation)")
 _DOWNLOADED = re.compile(r"Fetching (\d+) files|Downloading .*?safetensors")
 
+# In every line that a pattern finds; for a grep where the log is, so that not all of it travels.
+WORDS = (
+    "Running tasks to download",
+    "Initializing a V1 LLM engine",
+    "Starting to load model",
+    "Model loading took",
+    "torch.compile took",
+    "Graph capturing finished",
+    "Initializing NIXL wrapper",
+    "Registering KV_Caches",
+    "init engine (",
+    "Started vLLM engine",
+    "Compiling a graph",
+    "Directly load",
+    "Fetching",
+    "Downloading",
+)
+
 
 @dataclass(frozen=True)
 class Start:

@@ -38,6 +38,8 @@ _OWN_ENV = {
     # A node would start one idle worker for each CPU that it announces, and two cores have to run
     # what pods run on eight.
     "RAY_prestart_worker_first_driver": "0",
+    # Ray gives a module of its dashboard 30 s to start and then goes on without a dashboard.
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "150",
     "RAY_USAGE_STATS_ENABLED": "0",
     # Engines of one machine need no other interface, and listen on no other.
     "UCX_NET_DEVICES": "lo",

@@ -23,11 +23,11 @@ _MOUNT = "/cache"  # cache.mountPath of values/local-cpu.yaml, and in it the tin
 _TINY_MODEL = "/cache/models/tiny-qwen3"
 
 
-def load(chart: Path | None, given: ValueArguments) -> Rendered:
+def load(chart: Path | None, given: ValueArguments, volume: Path | None = None) -> Rendered:
     """The chart rendered with values/local-cpu.yaml, then the given values on top.
 
-    The cache volume becomes a folder of raypd's own cache by the chart's own values, so that every
-    path in the render exists here as it is written.
+    The cache volume becomes the folder `volume`, or one of raypd's own cache, by the chart's own
+    values, so that every path in the render exists here as it is written.
     """
     chart = chart or default_chart()
     base = default_chart().parents[1] / "values" / "local-cpu.yaml"
@@ -37,7 +37,7 @@ def load(chart: Path | None, given: ValueArguments) -> Rendered:
         own = [*set_string, *given.set_string]
         return render(chart, replace(given, values=values, set_string=own))
 
-    folder = cache_dir() / "local" / "volume"
+    folder = volume or cache_dir() / "local" / "volume"
     folder.mkdir(parents=True, exist_ok=True)
     first = rendered([f"cache.mountPath={folder}"])
     if _sources(first) == {_TINY_MODEL}:

@@ -62,7 +62,7 @@ def run_up(
     if manifest is not None and (chart is not None or values or set_ or set_string):
         raise UsageError("--manifest is rendered already: give it without chart and values.")
     stages = Stages()
-    with _interruptible():
+    with interruptible():
         try:
             arguments = ValueArguments(values, set_, set_string)
             run = start(chart, arguments, name, wait, stages, manifest)
@@ -151,7 +151,7 @@ def run_quickstart(
     stages = Stages()
     begin = time.monotonic()
     arguments = ValueArguments(values, set_, set_string)
-    with _interruptible():
+    with interruptible():
         run = None
         try:
             run = start(chart, arguments, name, wait, stages)
@@ -171,7 +171,7 @@ def run_quickstart(
         finally:
             if run is not None and (not keep or sys.exc_info()[0] is not None):
                 with stages.stage("Stopping"):
-                    _end(run)
+                    end(run)
     faults = found.faults(run.disaggregated, bool(run.nixl_metrics)) + misplaced(run, replicas)
     total = round(time.monotonic() - begin, 1)
     if output == "json":
@@ -236,12 +236,13 @@ def start(
     wait: int,
     stages: Stages,
     manifest: Path | None = None,
+    volume: Path | None = None,
 ) -> State:
     """Everything up to a serving endpoint; on any failure nothing is left running. A `manifest` is
-    taken in place of a render."""
+    taken in place of a render, and the folder `volume` in place of raypd's own for what engines keep."""
     _refuse_if_up(name)
     with stages.stage("Rendering the chart, making what it needs"):
-        rendered = source.from_file(manifest) if manifest else source.load(chart, arguments)
+        rendered = source.from_file(manifest) if manifest else source.load(chart, arguments, volume)
         what = plan(
             rendered.rayservice,
             rendered.serve_config,
@@ -272,7 +273,7 @@ def start(
             )
     except BaseException as error:
         failed = isinstance(error, serve.EngineFailed | UsageError)
-        _end(run, keep_logs=failed)
+        end(run, keep_logs=failed)
         if failed:
             _ERR.print(f"Ray's and the engines' logs are kept below {run.folder}", highlight=False)
         raise
@@ -302,7 +303,7 @@ def _new_state(name: str, what: Plan, ports: dict[str, dict[str, int]]) -> State
     )
 
 
-def _end(run: State, keep_logs: bool = False) -> None:
+def end(run: State, keep_logs: bool = False) -> None:
     """Ends the run; a second Ctrl-C does not cut the clean-up short."""
     old = {number: signal.signal(number, signal.SIG_IGN) for number in _INTERRUPTS}
     try:
@@ -324,7 +325,7 @@ def _refuse_if_up(name: str) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """SIGTERM and SIGHUP end the work as Ctrl-C does: through the clean-up. SIGINT is set as well,
     because a shell starts background jobs with it ignored."""
 

@@ -30,7 +30,7 @@ def _asked(**changes) -> Asked:
 
 
 def test_what_the_options_mean():
-    assert [str(question) for question in _asked().plan().questions()] == [
+    assert [str(question) for question in _asked().plan(0).questions()] == [
         "new prompt of 1,024 tokens",
         "new prompt of 4,096 tokens",
         "8 streams, no other prompts",
@@ -41,7 +41,7 @@ def test_what_the_options_mean():
 
 
 def test_each_question_can_be_left_out():
-    plan = _asked(prompts="", mix="", loads=["1:1@1"]).plan()
+    plan = _asked(prompts="", mix="", loads=["1:1@1"]).plan(0)
     assert [question.kind for question in plan.questions()] == ["load"]
 
 
@@ -57,7 +57,7 @@ def test_each_question_can_be_left_out():
 )
 def test_what_cannot_be_read_is_named(option, changes):
     with pytest.raises(UsageError, match=option):
-        _asked(**changes).plan()
+        _asked(**changes).plan(0)
 
 
 def test_a_url_is_asked_for_its_model(monkeypatch):
@@ -90,9 +90,9 @@ def test_neither_a_url_nor_a_run(monkeypatch, tmp_path):
 def test_more_than_a_run_takes_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(state, "need", lambda name: _run(tmp_path))
     with pytest.raises(UsageError, match=r"4,104 tokens with the answer, and a takes 4,096"):
-        serve._refuse(_asked().plan(), [endpoint("a", "", "")])
+        serve._refuse(_asked().plan(0), [endpoint("a", "", "")])
     with pytest.raises(UsageError, match="a name of its own"):
-        serve._refuse(_asked(prompts="64", mix="").plan(), [endpoint("a", "", "")] * 2)
+        serve._refuse(_asked(prompts="64", mix="").plan(0), [endpoint("a", "", "")] * 2)
 
 
 def test_pictures_show_every_endpoint_and_only_what_was_asked():
