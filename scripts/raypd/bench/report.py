@@ -53,6 +53,7 @@ class Results(BaseModel):
         return ", ".join(told + [f"{name} {version}" for name, version in self.versions.items()])
 
 
+_WIDTH = 150
 _UNITS = {"cores": "cores", "memory_gib": "GiB", "gpus": "GPUs"}
 
 
@@ -110,8 +111,12 @@ class Presentation:
     ending; it is called only where a picture is wanted, since plotting is slow to import."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[Column]  # of which those are shown that some row has something for
     draw: Callable[[Results], Mapping[str, Figure]] = field(default=lambda results: {})
+
+    def columns_of(self, results: Results) -> list[Column]:
+        """The columns that are shown."""
+        return [column for column in self.columns if any(map(column.cell, results.rows))]
 
 
 def publish(results: Results, shown: Presentation, files: Files, output: Output) -> int:
@@ -137,13 +142,17 @@ def print_table(results: Results, shown: Presentation, file: IO[str] | None = No
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=file or sys.stdout, highlight=False)
+    stream = file or sys.stdout
+    # Eighty columns are what Rich takes where there is no terminal, too few for a table of figures.
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _WIDTH
+    console = Console(file=stream, width=width, highlight=False)
     console.print(Text(f"{shown.title}: {results.measured_with()}"))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in shown.columns:
+    columns = shown.columns_of(results)
+    for column in columns:
         table.add_column(column.title, justify="right" if column.right else "left")
     for row in results.rows:
-        table.add_row(*(Text(column.cell(row)) for column in shown.columns))
+        table.add_row(*(Text(column.cell(row)) for column in columns))
     console.print(table)
     for note in results.notes:
         console.print(Text(note))
@@ -151,9 +160,10 @@ def print_table(results: Results, shown: Presentation, file: IO[str] | None = No
 
 def page(results: Results, shown: Presentation, pictures: Mapping[str, Figure]) -> str:
     """Table and pictures as one HTML page; the pictures are SVG inside it."""
-    heads = "".join(f"<th>{escape(column.title)}</th>" for column in shown.columns)
+    columns = shown.columns_of(results)
+    heads = "".join(f"<th>{escape(column.title)}</th>" for column in columns)
     rows = "".join(
-        "<tr>" + "".join(_html_cell(column, row) for column in shown.columns) + "</tr>\n"
+        "<tr>" + "".join(_html_cell(column, row) for column in columns) + "</tr>\n"
         for row in results.rows
     )
     figures = "".join(f"<figure>{_svg(figure)}</figure>\n" for figure in pictures.values())

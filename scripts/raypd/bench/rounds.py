@@ -180,12 +180,7 @@ def measure(
                 for endpoint in _turned(endpoints, number):
                     left = plan.limit - (time.monotonic() - begin)
                     if left <= 0:
-                        done = (
-                            f"{number - 1} of {plan.repeats} rounds"
-                            if number > 1
-                            else "the first round"
-                        )
-                        notes.append(f"Stopped after {plan.limit:.0f} s, in or after {done}.")
+                        _stop(cells, notes, plan, number)
                         save(_rows(cells, plan), notes)
                         return
                     show(f"{endpoint.target.name}: {question} (round {number} of {plan.repeats})")
@@ -196,6 +191,17 @@ def measure(
                     if number == 0 and cell.error:  # a warm-up that fails is told, not hidden
                         cells[question, endpoint.target.name].error = cell.error
                     save(_rows(cells, plan), notes)
+
+
+def _stop(
+    cells: dict[tuple[Question, str], Cell], notes: list[str], plan: Plan, number: int
+) -> None:
+    """Says that time is up, in a round, and which questions have no answer for it."""
+    when = f"in round {number} of {plan.repeats}" if number else "while it warmed up"
+    notes.append(f"Stopped after {plan.limit:.0f} s, {when}.")
+    for cell in cells.values():
+        if not cell.requests and not cell.error:
+            cell.error = f"not reached within {plan.limit:.0f} s"
 
 
 def _turned(endpoints: Sequence[Endpoint], number: int) -> list[Endpoint]:

@@ -152,13 +152,15 @@ def test_what_the_generator_gives_up_stands_in_its_row_alone(monkeypatch):
     assert [r["what"] for r in rows if r["error"]] == [_row(rows, "mix", "b", 2.0)["what"]]
 
 
-def test_after_the_limit_nothing_more_is_asked(monkeypatch):
+def test_after_the_limit_nothing_more_is_asked_and_what_has_no_answer_is_said(monkeypatch):
     clock = iter(range(0, 10**6, 100))
     monkeypatch.setattr(rounds.time, "monotonic", lambda: next(clock))
     rows, notes = _measured(replace(PLAN, limit=1250))
-    assert rows
     assert len(FakeLoad.asked) < 30
-    assert "Stopped after 1250 s" in notes[0]
+    assert notes == ["Stopped after 1250 s, in round 1 of 2."]
+    assert len(rows) == 2 * len(list(PLAN.questions()))
+    assert _row(rows, "new prompt")["error"] is None
+    assert _row(rows, "load")["error"] == "not reached within 1250 s"
 
 
 @pytest.mark.parametrize("text", ["128:32", "128:32@0", "a:b@c", "128:32@8x"])
