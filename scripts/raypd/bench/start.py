@@ -35,7 +35,7 @@ def run(names: Sequence[str], files: Files, output: Output) -> int:
     results = Results(
         command=command_line(), versions=runtime_versions(), hardware=this_machine(), rows=rows
     )
-    results.notes.append(_NOTE)
+    results.notes += notes(results.rows)
     return publish(results, PRESENTATION, files, output)
 
 
@@ -53,11 +53,22 @@ def run_twice(
                 rows += of_run(up)
             finally:
                 verb.end(up)
+    for row in rows:
+        if row["where"] == "warm":
+            row["error"] = row["error"] or missed(row)
     results = Results(
         command=command_line(), versions=runtime_versions(), hardware=this_machine(), rows=rows
     )
-    results.notes.append(_NOTE)
+    results.notes += notes(results.rows)
     return publish(results, PRESENTATION, files, output)
+
+
+def missed(row: Row) -> str | None:
+    """What a start did that the caches should have spared it; None when they spared it all."""
+    compiled, downloads = row["graphs_compiled"], row["downloads"]
+    if not compiled and not downloads:
+        return None
+    return f"the caches did not hit: {compiled} graphs compiled, {downloads} downloads"
 
 
 def run_release(
@@ -79,7 +90,7 @@ def run_release(
         hardware={},
         rows=list(of_pods(cluster, release, namespace)),
     )
-    results.notes.append(_NOTE)
+    results.notes += notes(results.rows)
     return publish(results, PRESENTATION, files, output)
 
 
@@ -87,6 +98,19 @@ _NOTE = (
     "replica: until the engine's actor runs. config: the model's files, configuration, tokenizer."
     " processes: of the engine. compile, capture and NIXL are parts of init. A column that is empty for"
     " an engine is a step that its log does not have."
+)
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What has to be known to read the rows."""
+    if any(row["graphs_compiled"] or row["graphs_reused"] or row["compile"] for row in rows):
+        return [_NOTE]
+    return [_NOTE, _EAGER]
+
+
+_EAGER = (
+    "No engine compiled a graph or took one from a cache: they run eagerly (enforce_eager), as on the CPU"
+    " by values/local-cpu.yaml. So this says nothing about the compile cache."
 )
 
 

@@ -65,6 +65,20 @@ def test_only_what_this_start_wrote_is_counted_and_each_file_once(run):
     assert (row["cache_files_written"], row["cache_bytes_written"]) == (1, 5)
 
 
+def test_a_warm_start_that_compiles_or_downloads_is_told():
+    row = {"graphs_compiled": 0, "downloads": 0}
+    assert start.missed(row) is None
+    assert "2 graphs compiled" in start.missed({**row, "graphs_compiled": 2})
+    assert "1 downloads" in start.missed({**row, "downloads": 1})
+
+
+def test_without_a_graph_the_compile_cache_is_said_to_be_untested(run):
+    rows = start.of_run(run)
+    assert any("says nothing about the compile cache" in note for note in start.notes(rows))
+    rows[0]["graphs_reused"] = 3
+    assert not any("says nothing" in note for note in start.notes(rows))
+
+
 def _pod(made: datetime, **status) -> dict:
     return {
         "metadata": {
