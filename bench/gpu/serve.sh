@@ -2,8 +2,8 @@
 # Serves what render.sh rendered, on this machine, and measures it: P/D variants one after the other,
 # each beside the aggregated baseline if that is among the variants.
 #   bench/gpu/serve.sh OUT VARIANT...
-# Needs a `python3` that has the engines and what raypd itself imports (unpack.sh gives one); no network,
-# no Helm.
+# Needs a `python3` that by itself, without variables, finds the engines and what raypd imports (env.sh
+# of unpack.sh gives one); no network, no Helm.
 # By environment:
 #   RENDERED   folder of render.sh's files (.rendered)
 #   TIME       seconds for everything (570): what does not fit any more is left out
@@ -26,16 +26,8 @@ export RAYPD_CACHE=$work/raypd PYTHONUNBUFFERED=1
 read -ra shape <<<"${MODEL:-}"
 read -ra questions <<<"${QUESTIONS:---prompts 1024,4096,8192 --mix 4096@2,4 --streams 8 --seconds 6 --load 128:128@8}"
 
-# A Python that finds everything by itself: engines get no variables of the caller.
-if [ -z "${RAYPD_RUNTIME_PYTHON:-}" ]; then
-  export RAYPD_RUNTIME_PYTHON=$work/engines/bin/python
-  if [ ! -x "$RAYPD_RUNTIME_PYTHON" ]; then
-    python3 -m venv --without-pip "$work/engines"
-    python3 -c 'import sys; print(*filter(None, sys.path), sep="\n")' \
-      >"$(echo "$work"/engines/lib/python*/site-packages)/engines.pth"
-  fi
-fi
-raypd() { PYTHONPATH=scripts${PYTHONPATH:+:$PYTHONPATH} python3 -m raypd "$@"; }
+export RAYPD_RUNTIME_PYTHON=${RAYPD_RUNTIME_PYTHON:-$(command -v python3)}
+raypd() { PYTHONPATH=scripts python3 -m raypd "$@"; }
 left() { echo $((time - SECONDS)); }
 
 # What engines have written so far.
