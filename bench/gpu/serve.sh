@@ -33,7 +33,7 @@ left() { echo $((time - SECONDS)); }
 # What engines have written so far.
 keep() {
   for log in /tmp/raypd-*/ray/*/session_2*/logs/worker-*; do
-    [ -s "$log" ] && cp --parents "$log" "$kept"
+    [ -s "$log" ] && cp -p --parents "$log" "$kept"
   done
   tar -czf "$out/engines.tgz" -C "$kept" .
 }
