@@ -206,7 +206,11 @@ def draw(results: Results) -> dict[str, Figure]:
 
     pictures = {}
     names = list(dict.fromkeys(row["endpoint"] for row in results.rows))
-    new = [row for row in results.rows if row["question"] == "new prompt" and row["ttft_p50_ms"]]
+    new = [
+        row
+        for row in results.rows
+        if row["question"] == "new prompt" and row["ttft_p50_ms"] is not None
+    ]
     if new:
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.subplots()
@@ -225,7 +229,9 @@ def draw(results: Results) -> dict[str, Figure]:
         )
         axes.legend()
         pictures["new-prompts"] = figure
-    mix = [row for row in results.rows if row["question"] == "mix" and row["itl_p50_ms"]]
+    mix = [
+        row for row in results.rows if row["question"] == "mix" and row["itl_p50_ms"] is not None
+    ]
     if mix:
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.subplots()

@@ -106,6 +106,13 @@ def test_pictures_show_every_endpoint_and_only_what_was_asked():
     assert "<svg" in page(results, PRESENTATION, pictures)
 
 
+def test_a_pause_of_0_is_a_figure_and_not_a_gap_in_the_line():
+    results = _results()
+    results.rows = [{**row, "itl_p50_ms": 0.0} for row in results.rows]
+    lines = serve.draw(results)["streams"].axes[0].get_lines()
+    assert [len(line.get_xdata()) for line in lines] == [2, 2, 2, 2]
+
+
 def _results() -> Results:
     questions = [
         *(Question("new prompt", tokens) for tokens in (1024, 4096)),
