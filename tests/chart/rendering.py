@@ -22,13 +22,19 @@ EVERYTHING: Manifest = {
     "cache": {"prefetch": {"enabled": True}},
     "ingress": {"enabled": True, "hosts": ["llm.example.com"]},
     "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},
-    "networkPolicy": {"enabled": True},
     "gcsFaultTolerance": {"enabled": True, "redisAddress": "redis.inference.svc:6379"},
     "monitoring": {
         "podMonitor": {"enabled": True},
         "prometheusRule": {"enabled": True},
         "dashboards": {"enabled": True},
     },
+}
+
+# Values to render whatever has to hold for all of them, by a name.
+SITUATIONS: dict[str, Manifest] = {
+    "defaults": {},
+    **{file.stem: yaml_text.load(file.read_text()) for file in VALUES_FILES},
+    "everything": EVERYTHING,
 }
 
 

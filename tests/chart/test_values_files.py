@@ -10,23 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chart.rendering import CHART, EVERYTHING, ROOT, VALUES_FILES, run_helm
+from chart.rendering import CHART, ROOT, SITUATIONS, VALUES_FILES, run_helm
 from raypd import yaml_text
 from raypd.toolchain import binary, helm
 
-SITUATIONS = [
-    pytest.param({}, id="defaults"),
-    *(pytest.param(yaml_text.load(f.read_text()), id=f.stem) for f in VALUES_FILES),
-    pytest.param(EVERYTHING, id="everything"),
-]
+each_situation = pytest.mark.parametrize("values", SITUATIONS.values(), ids=SITUATIONS)
 
 
-@pytest.mark.parametrize("values", SITUATIONS)
+@each_situation
 def test_conforms_to_kubernetes_and_the_crds(render, conforms, values):
     conforms(render.text(values))
 
 
-@pytest.mark.parametrize("values", SITUATIONS)
+@each_situation
 def test_same_bytes_whatever_renders_it(render, values):
     """Neither Helm's version, nor the cluster's APIs, nor its version, nor a second try matters."""
     reference = render.afresh(values, program=helm(4))
@@ -36,7 +32,7 @@ def test_same_bytes_whatever_renders_it(render, values):
     assert render.afresh(values, *apis, "--kube-version", "1.32.0") == reference
 
 
-@pytest.mark.parametrize("values", SITUATIONS)
+@each_situation
 def test_no_large_number_in_scientific_notation(render, values):
     text = render.text(values)
     for document in yaml_text.load_all(text):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ from raypd.local import state, verb
 from raypd.local.state import State
 from raypd.render import ValueArguments
 
+HERE = Path(__file__).parent
+LOCAL_CPU = HERE.parents[1] / "values" / "local-cpu.yaml"
 WAIT_SECONDS = 600  # of a start; a quiet machine needs 60, one with other work several times that
 
 
@@ -19,10 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--write-conformance", type=Path, help="a page for test_conformance.py's table")
 
 
-def _serving(name: str, set_: list[str]) -> Iterator[State]:
+def _serving(name: str, set_: list[str], files: Sequence[Path] = ()) -> Iterator[State]:
     if (old := state.find(name)) is not None:
         state.end(old)
-    arguments = ValueArguments([], set_, [], [], [])
+    arguments = ValueArguments(list(files), set_, [], [], [])
     run = verb.start(None, arguments, name, WAIT_SECONDS, verb.Stages())
     try:
         yield run
@@ -32,8 +34,8 @@ def _serving(name: str, set_: list[str]) -> Iterator[State]:
 
 @pytest.fixture(scope="session")
 def disaggregated() -> Iterator[State]:
-    """A run with prefill and decode apart: the chart's default mode."""
-    yield from _serving("test-disaggregated", [])
+    """A run with prefill and decode apart, the chart's default mode, and keys at the endpoint."""
+    yield from _serving("test-disaggregated", [], [LOCAL_CPU, HERE / "guarded.yaml"])
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def taken() -> dict[str, dict[str, list]]:
     done = subprocess.run(
         [runtime_python(), "-c", PROGRAM],
         input=json.dumps(applications),
+        env={**os.environ, "PYTHONPATH": str(default_chart() / "files")},
         capture_output=True,
         text=True,
         timeout=180,
@@ -137,7 +139,7 @@ def test_an_engine_on_gpus_may_enter_the_cluster_with_the_runtime_environment_of
         ]
         configs += args.get("llm_configs") or [args["prefill_config"], args["decode_config"]]
     done = subprocess.run(
-        [cpu_python(), "-c", ENTERING_PROGRAM],
+        [runtime_python(), "-c", ENTERING_PROGRAM],
         input=json.dumps(configs),
         capture_output=True,
         text=True,

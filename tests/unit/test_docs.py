@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,29 @@ def test_links_resolve(page):
         assert linked.exists(), f"{target} does not exist"
         if anchor and linked.suffix == ".md":
             assert anchor in anchors(linked), f"{target}: no such heading"
+
+
+@cache
+def named_in(file: Path) -> set[str]:
+    """Names of the tests in a file, and the file's own."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {file.stem} | {node.name for node in nodes if isinstance(node, functions)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_tests_that_are_named_exist(page):
+    for name, target in re.findall(r"\[(test_\w+)\]\(([^)\s]+\.py)\)", page.read_text()):
+        file = (page.parent / target).resolve()
+        assert name in named_in(file), f"{target} has no test {name}"
+
+
+def test_every_threat_names_what_stops_it_and_a_test():
+    text = (ROOT / "docs" / "security.md").read_text()
+    rows = re.findall(r"^\| (?!tries to|---)(.+) \|$", text, re.MULTILINE)
+    assert len(rows) > 20
+    for row in rows:
+        attempt, stopped_by, shown_by = row.split(" | ")
+        assert attempt and stopped_by
+        links = re.findall(r"\[test_\w+\]\(\.\./tests/[^)]+\.py\)", shown_by)
+        assert links and ", ".join(links) == shown_by, attempt

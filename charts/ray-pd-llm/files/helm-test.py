@@ -1,17 +1,24 @@
 """`helm test`: the endpoint lists the model and answers a chat request.
 
-Arguments: base URL up to /v1, model id, seconds to wait for the endpoint. Standard library only, so
-that it runs in any image with Python. A right answer alone does not prove that prefill and decode
-are apart; `raypd verify` does that by the engines' counters.
+Arguments: base URL up to /v1, model id, seconds to wait for the endpoint. Where it asks for a key,
+API_KEYS is a folder with some. Standard library only, so that it runs in any image with Python. A
+right answer alone does not prove that prefill and decode are apart; `raypd verify` does that by the
+engines' counters.
 """
 
 import json
+import os
+import pathlib
 import sys
 import time
 import urllib.error
 import urllib.request
 
 base, model, patience = sys.argv[1], sys.argv[2], float(sys.argv[3])
+headers = {"Content-Type": "application/json"}
+if folder := os.environ.get("API_KEYS"):
+    key = min(pathlib.Path(folder).glob("[!.]*"))
+    headers["Authorization"] = f"Bearer {key.read_text().strip()}"
 deadline = time.monotonic() + patience
 
 
@@ -19,7 +26,7 @@ def call(path, body=None):
     request = urllib.request.Request(
         base + path,
         data=json.dumps(body).encode() if body else None,
-        headers={"Content-Type": "application/json"},
+        headers=headers,
     )
     with urllib.request.urlopen(request, timeout=max(1, deadline - time.monotonic())) as response:
         return json.load(response)

@@ -20,7 +20,9 @@ def conformance(
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option("--api-key", help="Key of the server, and of the reference."),
+        typer.Option(
+            "--api-key", envvar="RAYPD_API_KEY", help="Key of the server, and of the reference."
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Model to ask; default: the first that it lists.")

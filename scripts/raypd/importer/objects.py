@@ -32,6 +32,8 @@ def objects(draft: Draft, original: Original) -> None:
         for role in original.homes:
             if not any(name.endswith(f"-{role}") for name in budgets):
                 draft.put(f"{role}.podDisruptionBudget.enabled", False)
+        if not any(m.get("kind") == "NetworkPolicy" and is_of_chart(m) for m in original.others):
+            draft.put("networkPolicy.enabled", False)
     extra = [m for m in original.others if not _mapped(draft, original, m)]
     if extra:
         draft.put("extraObjects", extra)

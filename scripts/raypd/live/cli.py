@@ -117,12 +117,18 @@ def verify(
     timeout: Annotated[
         int, typer.Option("--timeout", min=1, help="Seconds that one request may take.")
     ] = 120,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key", envvar="RAYPD_API_KEY", help="Key of the endpoint, where it asks for one."
+        ),
+    ] = None,
     output: Output = Format.human,
 ) -> None:
     """Proof that prefill and decode are apart: who computed a prompt, and what carried its KV."""
     from raypd.live.verify import run
 
-    raise typer.Exit(run(release, namespace, kubeconfig, context, timeout, output.value))
+    raise typer.Exit(run(release, namespace, kubeconfig, context, timeout, api_key, output.value))
 
 
 @app.command()

@@ -47,8 +47,8 @@ class Snapshot:
 
     `taken` is the time in Kubernetes' form ("2026-01-31T12:00:00Z"). `helm` has the labels of the
     release's newest revision (name, status, version), None when Helm knows no such release.
-    `crd` tells that the cluster knows RayServices, `operator` is KubeRay's Deployment. `pods` are
-    the release's, `neighbours` all pods that are bound to a node, read only while a pod of the
+    `crd` tells that the cluster knows RayServices, `operator` is KubeRay's Deployment and
+    `operator_space` its Namespace. `policies` are all NetworkPolicies of the namespace. `pods` are the release's, `neighbours` all pods that are bound to a node, read only while a pod of the
     release waits for one. `serve` is the dashboard's document of applications; when it is None,
     `serve_unreachable` says why. `engine_logs` is by pod: ends of the logs of Ray's worker
     processes, each after a line "==> file <==". `crash_logs` is by "pod/container": the end of the
@@ -61,6 +61,7 @@ class Snapshot:
     helm: dict[str, str] | None = None
     crd: bool = True
     operator: Json | None = None
+    operator_space: Json | None = None
     rayservice: Json | None = None
     rayclusters: list[Json] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Snapshot:
     events: list[Json] = field(default_factory=list)
     jobs: list[Json] = field(default_factory=list)
     claims: list[Json] = field(default_factory=list)
+    policies: list[Json] = field(default_factory=list)
     serve: Json | None = None
     serve_unreachable: str | None = None
     engine_logs: dict[str, str] = field(default_factory=dict)
@@ -226,7 +228,8 @@ def take(cluster: Cluster, release: str, namespace: str) -> Snapshot:
         taken=datetime.now(UTC).strftime(TIME),
         helm=_helm(reader, release, inside),
         crd=crd,
-        operator=_operator(reader),
+        operator=(operator := _operator(reader)),
+        operator_space=_space_of(reader, operator),
         rayservice=rayservice,
         rayclusters=reader.list("RayClusters", f"{RAY_API}/{inside}/rayclusters", instance),
         pods=pods,
@@ -240,6 +243,9 @@ def take(cluster: Cluster, release: str, namespace: str) -> Snapshot:
         ],
         jobs=reader.list("jobs", f"/apis/batch/v1/{inside}/jobs", instance),
         claims=reader.list("volume claims", f"/api/v1/{inside}/persistentvolumeclaims"),
+        policies=reader.list(
+            "network policies", f"/apis/networking.k8s.io/v1/{inside}/networkpolicies"
+        ),
     )
     serve, unreachable = _serve(cluster, known)
     return replace(
@@ -297,6 +303,15 @@ def _operator(reader: _Reader) -> Json | None:
     selector = "app.kubernetes.io/name in (kuberay, kuberay-operator)"
     found = reader.list("Deployments of all namespaces", "/apis/apps/v1/deployments", selector)
     return next((d for d in found if "operator" in d["metadata"]["name"]), None)
+
+
+def _space_of(reader: _Reader, operator: Json | None) -> Json | None:
+    """The Namespace that the operator is in; None where it may not be read."""
+    if operator is None:
+        return None
+    with suppress(LookupError, UsageError):
+        return reader.cluster.get(f"/api/v1/namespaces/{operator['metadata']['namespace']}")
+    return None
 
 
 def _claimed(pod: Json) -> Json:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from openai import APIError, APIStatusError, OpenAI
+from openai import APIError, APIStatusError, AuthenticationError, OpenAI
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -29,7 +29,7 @@ from raypd.live.proof.counters import Meter, breaks, meter
 from raypd.live.proof.verdicts import Check, Verdict, Window
 from raypd.live.served import Served, asks_for_efa, find
 from raypd.live.snapshot import component_of
-from raypd.report import Output
+from raypd.report import Output, UsageError
 
 Json = dict[str, Any]
 Ask = Callable[[str], int]
@@ -72,18 +72,19 @@ def run(
     kubeconfig: Path | None,
     context: str | None,
     timeout: int,
+    api_key: str | None,
     output: Output,
 ) -> int:
     """Prints what is proven; 0 when the claim is and nothing failed, else 1.
 
-    `timeout` is what one request may take, in seconds. Raises UsageError when the cluster cannot be
+    `timeout` is what one request may take, in seconds; `api_key` goes with it. Raises UsageError when the cluster cannot be
     reached, when the user may not forward ports there, and when the release does not serve.
     """
     cluster = Cluster(kubeconfig, context)
     served = find(cluster, release, namespace)
     console = Console(stderr=True)
     with console.status("Sending prompts that no cache has seen, reading counters ..."):
-        found = verify(cluster, served, release, timeout)
+        found = verify(cluster, served, release, timeout, api_key)
     if output == "json":
         print(json.dumps(_document(release, found), indent=2))
     else:
@@ -91,7 +92,9 @@ def run(
     return int(not found.proven)
 
 
-def verify(cluster: Cluster, served: Served, release: str, seconds: float) -> Verification:
+def verify(
+    cluster: Cluster, served: Served, release: str, seconds: float, api_key: str | None = None
+) -> Verification:
     """Asks and looks; what `run` prints. Raises UsageError as `run` does."""
     listed = f"/api/v1/namespaces/{served.namespace}/pods"
     selector = f"app.kubernetes.io/instance={release}"
@@ -103,7 +106,7 @@ def verify(cluster: Cluster, served: Served, release: str, seconds: float) -> Ve
         measuring = stack.enter_context(meter(cluster, served, pods))
         door = served.door["metadata"]["name"]
         http = stack.enter_context(forward(cluster, served.namespace, door, SERVE_PORT))
-        ask = asker(served, http, seconds)
+        ask = asker(served, http, seconds, api_key)
         if not served.disaggregated:
             return _aggregated(served, measuring, ask)
         logs, traffic = _logs(cluster, served), _traffic(cluster, served)
@@ -119,7 +122,7 @@ def verify(cluster: Cluster, served: Served, release: str, seconds: float) -> Ve
         return Verification(served, claim, checks)
 
 
-def asker(served: Served, http: httpx.Client, seconds: float) -> Ask:
+def asker(served: Served, http: httpx.Client, seconds: float, api_key: str | None = None) -> Ask:
     """A function that sends one chat request and returns its prompt's tokens.
 
     That raises RuntimeError with the server's words when there is no proper answer, and UsageError
@@ -127,7 +130,7 @@ def asker(served: Served, http: httpx.Client, seconds: float) -> Ask:
     """
     openai = OpenAI(
         base_url=str(http.base_url.join(f"{served.prefix}/v1")),
-        api_key="unused",  # Ray Serve LLM has none, and the client insists on one
+        api_key=api_key or "unused",  # the client insists on one
         timeout=seconds,
         max_retries=0,
         http_client=http,
@@ -141,6 +144,10 @@ def asker(served: Served, http: httpx.Client, seconds: float) -> Ask:
                 max_tokens=_ANSWER_TOKENS,
                 temperature=0,
             )
+        except AuthenticationError as error:
+            raise UsageError(
+                f"The endpoint asks for a key: {error.message} Give --api-key."
+            ) from error
         except APIStatusError as error:
             raise RuntimeError(f"HTTP {error.status_code}: {error.message}") from error
         except APIError as error:

@@ -28,10 +28,11 @@ class Answer:
 
 
 def client(state: State) -> OpenAI:
-    """The client. Ray Serve LLM has no API keys; the client only insists on a non-empty one."""
+    """The client, with a key of the run's where its endpoint asks for one."""
+    keys = sorted(state.folder.glob("mounts/*/opt/ray-pd-llm/api-keys/*"))
     return OpenAI(
         base_url=state.endpoint,
-        api_key="unused",
+        api_key=keys[0].read_text().strip() if keys else "unused",  # the client insists on one
         timeout=_SECONDS,
         max_retries=0,
         http_client=web.client(),

@@ -210,8 +210,12 @@ def _environment(
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     # The environment's own programs first, as in an image: Ray starts "python", torch "ninja".
     passed_on["PATH"] = f"{python.parent}{os.pathsep}{passed_on.get('PATH', os.defpath)}"
+    mounted = mount(node, state)
+    env = {name: _moved(text, node, mounted) for name, text in node.env.items()}
+    inside = [str(_INSIDE)] if node.gpus else [str(_INSIDE), str(_REST)]
+    paths = [*inside, *env.get("PYTHONPATH", "").split(os.pathsep)]
     own = {
-        "PYTHONPATH": str(_INSIDE) if node.gpus else f"{_INSIDE}{os.pathsep}{_REST}",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         MARK: state.run_id,
         NODE_MARK: node.name,
         "VLLM_NIXL_SIDE_CHANNEL_HOST": side_channel_address(state.run_id),
@@ -225,7 +229,30 @@ def _environment(
             "NIXL_TELEMETRY_PROMETHEUS_LOCAL": "y",
             "NIXL_TELEMETRY_PROMETHEUS_PORT": str(ports["nixl-port"]),
         }
-    return {**passed_on, **_OWN_ENV, **runtime_environment(), **node.env, **own}
+    return {**passed_on, **_OWN_ENV, **runtime_environment(), **env, **own}
+
+
+def mount(node: NodePlan, state: State) -> Path:
+    """Writes the node's mounted files, and returns the folder that stands for the root of its container."""
+    root = state.folder / "mounts" / node.name
+    for path, files in node.mounts.items():
+        folder = root / path.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    return root
+
+
+def _moved(text: str, node: NodePlan, root: Path) -> str:
+    """A variable whose paths that are mounted, or hold what is, are where they are here."""
+    return os.pathsep.join(
+        f"{root}{path}" if path and any(_below(mount, path) for mount in node.mounts) else path
+        for path in text.split(os.pathsep)
+    )
+
+
+def _below(path: str, folder: str) -> bool:
+    return folder.startswith("/") and Path(path).is_relative_to(folder)
 
 
 def side_channel_address(run_id: str) -> str:

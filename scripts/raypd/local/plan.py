@@ -7,6 +7,7 @@ host cannot give to several pods is replaced, and every replacement is listed in
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import math
@@ -47,13 +48,15 @@ _REPLACED_OPTIONS = {*PORTS, "min-worker-port", "max-worker-port", "dashboard-ho
 class NodePlan:
     """One pod of the RayCluster as a Ray node: `name` is GROUP-NUMBER, "head" for the head.
 
-    `options` are those of `ray start` (without ports), `env` the container's variables.
+    `options` are those of `ray start` (without ports), `env` the container's variables; `mounts` has the
+    files of each mounted ConfigMap and Secret, by name, under the path that they are mounted at.
     """
 
     name: str
     group: str
     options: dict[str, str]
     env: dict[str, str]
+    mounts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -181,7 +184,8 @@ def _replicas(group: Mapping[str, Any]) -> int:
 
 
 def _node(name: str, group: str, spec: Mapping[str, Any], sources: _Sources) -> NodePlan:
-    container = spec["template"]["spec"]["containers"][0]
+    pod = spec["template"]["spec"]
+    container = pod["containers"][0]
     parameters = {key: _word(text) for key, text in (spec.get("rayStartParams") or {}).items()}
     options = {k: v for k, v in parameters.items() if k not in _REPLACED_OPTIONS}
     options |= {k: v for k, v in _capacity(container).items() if k not in options}
@@ -191,7 +195,8 @@ def _node(name: str, group: str, spec: Mapping[str, Any], sources: _Sources) -> 
         options["resources"] = json.dumps({k: float(v) for k, v in extra.items()})
     store = int(options.get("object-store-memory", 128 * 2**20))
     options["object-store-memory"] = str(min(store, 128 * 2**20))
-    return NodePlan(name, group, options, sources.environment(name, container))
+    env, mounts = sources.environment(name, container), sources.mounts(pod, container)
+    return NodePlan(name, group, options, env, mounts)
 
 
 def _word(text: str) -> str:
@@ -240,10 +245,7 @@ class _Sources:
     ) -> None:
         self.notes: list[str] = []
         self._objects = {
-            (m["kind"], m["metadata"]["name"]): {
-                **(m.get("data") or {}),
-                **(m.get("stringData") or {}),
-            }
+            (m["kind"], m["metadata"]["name"]): {**_data(m), **(m.get("stringData") or {})}
             for m in manifests
             if m.get("kind") in ("ConfigMap", "Secret")
         }
@@ -265,6 +267,27 @@ class _Sources:
         # Not a pod: the home and the user are the caller's, as are the rights to their files.
         return {name: text for name, text in found.items() if name not in ("HOME", "USER")}
 
+    def mounts(
+        self, pod: Mapping[str, Any], container: Mapping[str, Any]
+    ) -> dict[str, dict[str, str]]:
+        """The files of the ConfigMaps and Secrets that the container mounts; those that are not here are
+        noted, and their folders are empty."""
+        volumes = {volume["name"]: volume for volume in pod.get("volumes") or []}
+        found = {}
+        for mount in container.get("volumeMounts") or []:
+            volume = volumes.get(mount["name"], {})
+            for key, kind, named in (
+                ("configMap", "ConfigMap", "name"),
+                ("secret", "Secret", "secretName"),
+            ):
+                if key not in volume:
+                    continue
+                files = self._objects.get((kind, volume[key][named]))
+                if files is None:
+                    self._note(f"{mount['mountPath']}: empty, its {kind} is not here")
+                found[mount["mountPath"]] = dict(files or {})
+        return found
+
     def _look_up(self, node: str, entry: Mapping[str, Any]) -> str | None:
         source = entry["valueFrom"]
         if "fieldRef" in source:
@@ -283,6 +306,14 @@ class _Sources:
     def _note(self, note: str) -> None:
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _data(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The `data` of a ConfigMap or a Secret as text."""
+    data = manifest.get("data") or {}
+    if manifest["kind"] == "Secret":
+        return {key: base64.b64decode(text).decode() for key, text in data.items()}
+    return dict(data)
 
 
 def _application(serve_config: Mapping[str, Any]) -> Mapping[str, Any]:

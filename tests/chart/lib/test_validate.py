@@ -84,6 +84,10 @@ RULES = [
     ("RPD184", "gcsFaultTolerance.redisAddress", {"gcsFaultTolerance": {"enabled": True}}, {"gcsFaultTolerance": {"enabled": True, "redisAddress": "redis:6379"}}),
     ("RPD185", "httpRoute.parentRefs", {"httpRoute": {"enabled": True}}, {"httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}}),
     ("RPD186", "extraObjects", {"extraObjects": [{"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "targetPort": 8265}]}}]}, {"extraObjects": [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"ports": [{"port": 8265}]}}]}),
+    ("RPD187", "endpoint.maxOngoingRequests", {"endpoint": {"maxOngoingRequests": 319}}, {"endpoint": {"maxOngoingRequests": 320}}),
+    ("RPD187", "endpoint.maxOngoingRequests", {"endpoint": {"guard": {"inFlight": 512}}}, {"endpoint": {"guard": {"inFlight": 512, "enabled": False}}}),
+    ("RPD188", "model.env.PYTHONPATH", {"model": {"env": {"PYTHONPATH": "/code"}}}, {"model": {"env": {"PYTHONPATH": "/code:/opt/ray-pd-llm"}}}),
+    ("RPD188", "head.env.PYTHONPATH", role("head", env={"PYTHONPATH": None}), role("head", env={"PYTHONPATH": "/opt/ray-pd-llm"})),
 ]  # fmt: skip
 
 

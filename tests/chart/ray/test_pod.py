@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 TCP = {"transport": {"fabric": "tcp"}, "cache": {"type": "emptyDir"}}
 ENGINES = ("prefill", "decode")
 
@@ -40,25 +38,6 @@ def test_efa_engines_lock_memory_without_being_privileged(render):
         }
         assert container(pod)["securityContext"]["allowPrivilegeEscalation"] is False
         assert pod["securityContext"]["runAsUser"] == 0
-
-
-def test_privileged_only_when_a_value_asks(render):
-    pods = render.pods({"transport": {"efa": {"privileged": True}}})
-    assert container(pods["prefill"])["securityContext"]["privileged"] is True
-    assert "privileged" not in container(pods["head"])["securityContext"]
-
-
-@pytest.mark.parametrize(
-    ("values", "name"), [({}, "head"), (TCP, "head"), (TCP, "prefill"), (TCP, "decode")]
-)
-def test_everything_else_keeps_to_the_restricted_profile(render, values, name):
-    pod = render.pods(values)[name]
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    context = container(pod)["securityContext"]
-    assert context["capabilities"] == {"drop": ["ALL"]}
-    assert context["allowPrivilegeEscalation"] is False
-    assert all("hostPath" not in volume for volume in pod["volumes"])
 
 
 ZCOPY = "UCX_CUDA_IPC_ENABLE_GET_ZCOPY"

@@ -194,11 +194,10 @@ def test_multinode_spreads_one_replica_over_pods(render):
 
 def test_endpoint_settings_arrive(render):
     values = {"endpoint": {"replicas": 2, "maxOngoingRequests": 1000}}
-    assert render.serve_application(values)["deployments"][0] == {
-        "name": "OpenAiIngress",
-        "num_replicas": 2,
-        "max_ongoing_requests": 1000,
-    }
+    ingress = render.serve_application(values)["deployments"][0]
+    assert ingress["name"] == "OpenAiIngress"
+    assert ingress["num_replicas"] == ingress["user_config"]["replicas"] == 2
+    assert ingress["max_ongoing_requests"] == 1000
 
 
 @pytest.mark.parametrize(
@@ -206,7 +205,8 @@ def test_endpoint_settings_arrive(render):
     [
         {"prefill": {"replicas": 5}},
         {"decode": {"maxOngoingRequests": 7}},
-        {"endpoint": {"replicas": 3, "maxOngoingRequests": 9}},
+        {"endpoint": {"replicas": 3, "maxOngoingRequests": 900}},
+        {"endpoint": {"guard": {"inFlight": 9, "limits": {"requestsPerMinute": 5}}}},
     ],
 )
 def test_numbers_that_change_while_it_runs_leave_the_engines_arguments_alone(render, values):
@@ -219,3 +219,10 @@ def test_deployments_have_the_names_that_ray_serve_llm_makes(render):
     values = {"model": {"id": "org/Model-1.5"}}
     names = [d["name"] for d in render.serve_application(values)["deployments"]]
     assert names == ["OpenAiIngress", "Prefill:org--Model-1_5", "Decode:org--Model-1_5"]
+
+
+def test_no_code_of_the_models_repository_runs_unless_a_value_asks(render):
+    for asked in (False, True):
+        args = render.serve_args({"model": {"trustRemoteCode": asked}} if asked else None)
+        for role in ("prefill_config", "decode_config"):
+            assert args[role]["engine_kwargs"]["trust_remote_code"] is asked

@@ -202,6 +202,14 @@ def test_the_objects_beside_the_rayservice_come_back_too(tmp_path: Path) -> None
     assert second.manifests == first.manifests
 
 
+@pytest.mark.parametrize("policy", [True, False])
+def test_a_release_keeps_its_network_policy_or_none(policy: bool, tmp_path: Path) -> None:
+    first = rendered({"networkPolicy": {"enabled": policy}}, tmp_path)
+    imported = imported_from(original(first, "the render"), default_chart(), "the render")
+    written = yaml.safe_load(imported.text)
+    assert written.get("networkPolicy") == (None if policy else {"enabled": False})
+
+
 def manifest(name: str) -> str:
     return (MANIFESTS / name).read_text()
 

@@ -18,7 +18,12 @@ Json = dict[str, Any]
 
 VERSIONS = {"kuberay": ["1.4", "1.5", "1.6", "1.7"], "kubernetes": ["1.34", "1.35"]}
 KINDS: dict[str, dict[str, tuple[str, bool]] | None] = {
-    "v1": {"ServiceAccount": ("serviceaccounts", True), "Pod": ("pods", True)},
+    "v1": {
+        "ServiceAccount": ("serviceaccounts", True),
+        "Pod": ("pods", True),
+        "ConfigMap": ("configmaps", True),
+    },
+    "networking.k8s.io/v1": {"NetworkPolicy": ("networkpolicies", True)},
     "policy/v1": {"PodDisruptionBudget": ("poddisruptionbudgets", True)},
     "ray.io/v1": {
         "RayService": ("rayservices", True),
@@ -83,14 +88,16 @@ def nodes() -> list[Json]:
 
 def operator(**changes: Any) -> Json:
     """KubeRay's Deployment as its chart makes it."""
+    labels = {"app.kubernetes.io/name": "kuberay-operator"}
     return {
         "metadata": {
             "name": "kuberay-operator",
-            "namespace": "kuberay-system",
-            "labels": {"app.kubernetes.io/name": "kuberay-operator"},
+            "namespace": changes.get("namespace", "kuberay-system"),
+            "labels": labels,
         },
         "spec": {
             "template": {
+                "metadata": {"labels": labels},
                 "spec": {
                     "containers": [
                         {
@@ -98,7 +105,7 @@ def operator(**changes: Any) -> Json:
                             "args": changes.get("args", []),
                         }
                     ]
-                }
+                },
             }
         },
         "status": {"readyReplicas": changes.get("ready", 1)},

@@ -37,6 +37,8 @@ class Fake:
             f"/api/v1/{INSIDE}/events": [],
             f"/apis/batch/v1/{INSIDE}/jobs": [],
             f"/api/v1/{INSIDE}/persistentvolumeclaims": [],
+            f"/apis/networking.k8s.io/v1/{INSIDE}/networkpolicies": [],
+            "/api/v1/namespaces/kuberay-system": [],
             **changes,
         }
         self.asked: list[tuple[str, str]] = []

@@ -47,7 +47,7 @@ def test_another_chart_version_is_labels_alone(tmp_path: Path) -> None:
     assert (plan.kind, plan.findings, row.actor) == ("in place", [], "Helm")
     assert (row.before, row.after) == ("ray-pd-llm-0.1.0", "ray-pd-llm-99.0.0")
     assert row.where.startswith(
-        "4 objects (PodDisruptionBudget, RayService, ServiceAccount): metadata"
+        "6 objects (ConfigMap, NetworkPolicy, PodDisruptionBudget, RayService, ServiceAccount): metadata"
     )
 
 

@@ -254,7 +254,7 @@ memory and a quarter of a core are the kubelet's and the daemons'. */}}
 
 {{- /* Volumes and containers of the user must not take the chart's names. */ -}}
 {{- range $role.volumes -}}
-  {{- if has .name (list "tmp" "shm" "cache") -}}
+  {{- if has .name (list "tmp" "shm" "cache" "guard" "api-keys") -}}
     {{- include "ray-pd-llm.problem" (list $scope "RPD165" (printf "%s.volumes" $name) (printf "the name %s is the chart's" .name) "another name") -}}
   {{- end -}}
 {{- end -}}
@@ -302,6 +302,18 @@ memory and a quarter of a core are the kubelet's and the daemons'. */}}
 {{- end -}}
 {{- if lt (int $spare) (int $values.endpoint.replicas) -}}
   {{- include "ray-pd-llm.problem" (list . "RPD145" "endpoint.replicas" (printf "each ingress replica needs one CPU in an engine pod, and the engines leave %d over" (int (max $spare 0))) "fewer replicas, or more resources.cpu for a role") -}}
+{{- end -}}
+{{- $guard := $values.endpoint.guard -}}
+{{- $taken := add $guard.inFlight $guard.queue -}}
+{{- if and $guard.enabled (gt $taken (int64 $values.endpoint.maxOngoingRequests)) -}}
+  {{- include "ray-pd-llm.problem" (list . "RPD187" "endpoint.maxOngoingRequests" (printf "the guard takes %d requests (inFlight and queue), and what Ray Serve holds back before it waits without a limit" $taken) (printf "%d or more" $taken)) -}}
+{{- end -}}
+{{- $folder := include "ray-pd-llm.guardFolder" .root -}}
+{{- range $owner := prepend (include "ray-pd-llm.roles" .root | fromJsonArray) "head" | concat (list "model") -}}
+  {{- $path := index $values $owner "env" "PYTHONPATH" -}}
+  {{- if and $guard.enabled (hasKey (index $values $owner "env") "PYTHONPATH") (not (has $folder (kindIs "string" $path | ternary (splitList ":" (toString $path)) list))) -}}
+    {{- include "ray-pd-llm.problem" (list $ "RPD188" (printf "%s.env.PYTHONPATH" $owner) "the guard could not be imported" (printf "a path that has %s in it, or endpoint.guard.enabled: false" $folder)) -}}
+  {{- end -}}
 {{- end -}}
 {{- end -}}
 

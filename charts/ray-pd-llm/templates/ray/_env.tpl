@@ -6,9 +6,13 @@ engines), over it the role's or head's own env. A null removes a variable. A nam
 {{- $values := .root.Values -}}
 {{- $env := dict
   "HOME" "/tmp"
+  "PYTHONPATH" (include "ray-pd-llm.guardFolder" .root)
   "USER" "ray"
   "RAY_USAGE_STATS_ENABLED" "0"
 -}}
+{{- if $values.endpoint.guard.apiKeys.existingSecret -}}
+  {{- $_ := set $env "ENDPOINT_API_KEYS" (printf "%s/api-keys" (include "ray-pd-llm.guardFolder" .root)) -}}
+{{- end -}}
 {{- $layers := list .settings.env -}}
 {{- if ne .component "head" -}}
   {{- $layers = list (include "ray-pd-llm.engineEnv" . | fromYaml) $values.model.env .settings.env -}}

@@ -71,6 +71,7 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: shm, mountPath: /dev/shm}
+        {{- include "ray-pd-llm.guardMounts" .root | nindent 8 }}
         {{- if not $isHead }}
         {{- include "ray-pd-llm.cacheMount" .root | nindent 8 }}
         {{- end }}
@@ -79,6 +80,7 @@ spec:
   volumes:
     - {name: tmp, emptyDir: {}}
     - {name: shm, emptyDir: {medium: Memory, sizeLimit: {{ .settings.sharedMemory }}}}
+    {{- include "ray-pd-llm.guardVolumes" .root | nindent 4 }}
     {{- if not $isHead }}
     {{- include "ray-pd-llm.cacheVolume" .root | nindent 4 }}
     {{- end }}
@@ -119,7 +121,7 @@ requests:
 {{- end -}}
 
 {{/*
-rayStartParams as a map of strings. Ports are fixed so that the NetworkPolicy can name them.
+rayStartParams as a map of strings. Ports are fixed so that none meets a NIXL side channel.
 */}}
 {{- define "ray-pd-llm.rayStartParams" -}}
 {{- $ports := .root.Tables.ports -}}

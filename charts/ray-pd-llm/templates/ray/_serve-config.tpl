@@ -8,12 +8,18 @@ them: Ray Serve takes those over in place. It builds an application anew, and st
 when anything in `args` differs (Ray 2.58, serve/_private/deploy_utils.py, get_app_code_version).
 */}}
 {{- define "ray-pd-llm.serveConfig" -}}
-{{- $args := dict "ingress_deployment_config" (dict "num_replicas" 1) -}}
-{{- $deployments := list (dict
+{{- /* The name is Ray's own ingress's, whichever answers. */ -}}
+{{- $args := dict "ingress_deployment_config" (dict "name" "OpenAiIngress" "num_replicas" 1) -}}
+{{- $ingress := dict
   "name" "OpenAiIngress"
   "num_replicas" .Values.endpoint.replicas
   "max_ongoing_requests" .Values.endpoint.maxOngoingRequests
-) -}}
+-}}
+{{- if .Values.endpoint.guard.enabled -}}
+  {{- $_ := set $args "ingress_cls_config" (dict "ingress_cls" "endpoint_guard.ray_ingress:GuardedIngress") -}}
+  {{- $_ := set $ingress "user_config" (include "ray-pd-llm.guardSettings" . | fromYaml) -}}
+{{- end -}}
+{{- $deployments := list $ingress -}}
 {{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
   {{- $scope := dict "root" $ "name" . -}}
   {{- $config := include "ray-pd-llm.llmConfig" $scope | fromJson -}}
@@ -133,6 +139,17 @@ env_vars:
   "max_num_batched_tokens" $role.maxNumBatchedTokens
 -}}
   {{- if $value -}}{{- $_ := set $kwargs $argument $value -}}{{- end -}}
+{{- end -}}
+{{- with $model.toolCallParser -}}
+  {{- $_ := set $kwargs "enable_auto_tool_choice" true -}}
+  {{- $_ := set $kwargs "tool_call_parser" . -}}
+{{- end -}}
+{{- with $model.reasoningParser -}}{{- $_ := set $kwargs "reasoning_parser" . -}}{{- end -}}
+{{- /* The engine that writes an answer tells its times, by which the guard tells where the time went. Older
+       versions of vLLM have no such argument. */ -}}
+{{- if and $values.endpoint.guard.enabled (ne .name "prefill") (semverCompare ">=0.25.0-0" ($values.image.vllmVersion | default "0.25.0")) -}}
+  {{- $_ := set $kwargs "enable_per_request_metrics" true -}}
+  {{- if eq .name "engine" -}}{{- $_ := set $kwargs "enable_prompt_tokens_details" true -}}{{- end -}}
 {{- end -}}
 {{- if eq $values.runtime.device "cuda" -}}
   {{- $_ := set $kwargs "gpu_memory_utilization" $role.gpuMemoryUtilization -}}

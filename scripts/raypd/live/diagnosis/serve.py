@@ -18,12 +18,14 @@ from raypd import engine_log
 from raypd.lint.subject import Group, mapping, sequence
 from raypd.live.applications import FAILED, Deployment, applications
 from raypd.live.diagnosis.trouble import Check, Trouble, name_of, of_release, of_roles
+from raypd.live.install import policy
 from raypd.live.snapshot import (
     ENGINES,
     HEAD,
     Json,
     Snapshot,
     containers,
+    labels,
     ready,
     ready_since,
     running,
@@ -66,6 +68,18 @@ def config_not_taken(snapshot: Snapshot) -> Iterator[Trouble]:
         return
     words = events[0]["message"].rpartition("err: ")[2]
     refused = "UpdateDeployments fail" in words
+    operator = snapshot.operator
+    if operator is not None and not refused:
+        around = (snapshot.policies, snapshot.namespace, labels(head))
+        if policy.shuts_out(*around, operator, snapshot.operator_space):
+            yield of_release(
+                "RPD645",
+                name_of("RayService", snapshot.rayservice or {}),
+                f"KubeRay's operator, in namespace {operator['metadata']['namespace']}, cannot reach Ray's "
+                f"dashboard, and the NetworkPolicies of {snapshot.namespace} do not let it: {words}",
+                policy.remedy(operator),
+            )
+            return
     yield of_release(
         "RPD644",
         name_of("RayService", snapshot.rayservice or {}),

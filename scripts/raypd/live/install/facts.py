@@ -59,7 +59,7 @@ class Facts:
 
     `kinds` is by apiVersion: kind -> (plural, namespaced), None when the server has no such version.
     `objects` are those that References name, by (kind, name), None where there is none; of Secrets
-    and ConfigMaps only the keys are kept. `pods` are all that are on nodes. `crd` is RayService's.
+    and ConfigMaps only the keys are kept. `operator_space` is the operator's Namespace. `pods` are all that are on nodes. `crd` is RayService's.
     `rayservice` is the one of the name that is rendered, and `raycluster` what KubeRay made of it: the
     one that is under way, else the one that serves.
     `refused` are permissions that the user lacks. `unseen` says what could not be read, by its name.
@@ -70,6 +70,7 @@ class Facts:
     kinds: Kinds = field(default_factory=dict)
     crd: Json | None = None
     operators: list[Json] = field(default_factory=list)
+    operator_space: Json | None = None
     nodes: list[Json] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     objects: dict[tuple[str, str], Json | None] = field(default_factory=dict)
@@ -129,6 +130,7 @@ def gather(cluster: Cluster, rendered: Rendered, namespace: str) -> Facts:
         if running
         else None
     )
+    operators = read("KubeRay's operator", lambda: cluster.list(operator.DEPLOYMENTS), [])
     claims = any(m.get("kind") == "PersistentVolumeClaim" for m in rendered.manifests)
     storage = "/apis/storage.k8s.io/v1"
     return Facts(
@@ -136,11 +138,8 @@ def gather(cluster: Cluster, rendered: Rendered, namespace: str) -> Facts:
         namespace=space,
         kinds=kinds,
         crd=read("the RayService CRD", lambda: cluster.get(RAYSERVICE_CRD), None),
-        operators=read(
-            "KubeRay's operator",
-            lambda: cluster.list(operator.DEPLOYMENTS),
-            [],
-        ),
+        operators=operators,
+        operator_space=read("the operator's namespace", lambda: _space(cluster, operators), None),
         nodes=read("nodes", lambda: cluster.list("/api/v1/nodes"), []),
         pods=read("pods of all namespaces", lambda: cluster.list("/api/v1/pods"), []),
         objects=objects,
@@ -213,6 +212,11 @@ def _refused(cluster: Cluster, needed: list[Permission]) -> list[Permission]:
     with ThreadPoolExecutor(_ASKERS) as askers:
         answers = askers.map(lacking, needed)
         return [permission for permission, no in zip(needed, answers, strict=True) if no]
+
+
+def _space(cluster: Cluster, operators: list[Json]) -> Json | None:
+    found = operator.find(operators)
+    return cluster.get(f"/api/v1/namespaces/{found['metadata']['namespace']}") if found else None
 
 
 def _kinds(cluster: Cluster, version: str) -> dict[str, tuple[str, bool]]:

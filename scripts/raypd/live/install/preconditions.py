@@ -13,7 +13,7 @@ from typing import Any
 
 from raypd.lint.contract import contract_for
 from raypd.lint.subject import Subject, error, mapping, sequence, warning
-from raypd.live.install import operator
+from raypd.live.install import operator, policy
 from raypd.live.install.crd import pruned
 from raypd.live.install.facts import RAY_API, Facts, Reference, references
 from raypd.live.install.placing import Shortage, Wanted, shortage_text, shortages, wanted
@@ -184,6 +184,22 @@ def operator_watches_namespace(case: Case) -> Iterator[Finding]:
             f"The KubeRay operator looks only at the namespaces {_and(names)}, so nothing would "
             f"happen in {case.namespace}.",
             f"`--namespace {names[0]}`, or add {case.namespace} to the operator's `watchNamespace`.",
+        )
+
+
+def operator_let_in(case: Case) -> Iterator[Finding]:
+    found = case.facts.operator
+    if found is None or "the operator's namespace" in case.facts.unseen:
+        return
+    made, head = policy.policies(case.rendered), policy.head_labels(case.rendered)
+    if policy.shuts_out(made, case.namespace, head, found, case.facts.operator_space):
+        yield error(
+            "RPD689",
+            "networkPolicy.operator",
+            f"The KubeRay operator is in namespace {found['metadata']['namespace']}, and the release's "
+            "NetworkPolicy does not let it reach Ray's dashboard: where the network enforces policies, "
+            "Ray never gets its serve config, and the application never runs.",
+            policy.remedy(found),
         )
 
 
@@ -399,6 +415,7 @@ CHECKS: list[tuple[str, Check]] = [
     ("that the operator is not too old", operator_not_too_old),
     ("the operator's version", operator_of_known_version),
     ("the namespaces that the operator watches", operator_watches_namespace),
+    ("the operator's way to Ray", operator_let_in),
     ("the version of Kubernetes", kubernetes_version_known),
     ("the namespace", namespace_stays),
     ("the namespace's pod security level", namespace_admits_pods),

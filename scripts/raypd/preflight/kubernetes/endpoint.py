@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from raypd.label_selector import selects
 from raypd.lint.subject import error, mapping, sequence
 from raypd.preflight.outcome import Idle, NotChecked, Outcome, Seen
 from raypd.preflight.site import Site
@@ -81,24 +82,6 @@ def _takes(site: Site, listener: Json, namespace: str) -> bool:
             return selects(mapping(spaces.get("selector")), have)
         case _:
             return namespace == site.namespace
-
-
-def selects(selector: Json, have: Json) -> bool:
-    """A label selector of Kubernetes; an empty one selects all."""
-    for key, value in mapping(selector.get("matchLabels")).items():
-        if have.get(key) != value:
-            return False
-    for need in map(mapping, sequence(selector.get("matchExpressions"))):
-        value, values = have.get(need.get("key")), sequence(need.get("values"))
-        met = {
-            "In": value in values,
-            "NotIn": value not in values,
-            "Exists": value is not None,
-            "DoesNotExist": value is None,
-        }
-        if not met.get(str(need.get("operator")), False):
-            return False
-    return True
 
 
 def ingress_class_there(site: Site) -> Iterator[Outcome]:

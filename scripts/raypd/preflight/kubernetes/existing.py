@@ -19,6 +19,7 @@ _READS: dict[str, tuple[str, ...]] = {
     "operator_not_too_old": ("KubeRay's operator",),
     "operator_of_known_version": ("KubeRay's operator",),
     "operator_watches_namespace": ("KubeRay's operator",),
+    "operator_let_in": ("KubeRay's operator", "the operator's namespace"),
     "namespace_stays": ("the namespace",),
     "namespace_admits_pods": ("the namespace",),
     "references_there": (

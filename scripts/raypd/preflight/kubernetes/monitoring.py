@@ -1,12 +1,14 @@
-"""Whether a Prometheus takes up the PodMonitor and the alerts."""
+"""Whether a Prometheus takes up the PodMonitor and the alerts, and reaches the pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from raypd.label_selector import selects
 from raypd.lint.subject import mapping, warning
-from raypd.preflight.kubernetes.endpoint import selects
+from raypd.live.install.policy import head_labels, policies
+from raypd.network_policy import NAME_LABEL, Caller, admits
 from raypd.preflight.outcome import Idle, Outcome, Seen
 from raypd.preflight.site import Site
 
@@ -50,6 +52,40 @@ def prometheus_selects(site: Site) -> Iterator[Outcome]:
         )
 
 
+def prometheus_let_in(site: Site) -> Iterator[Outcome]:
+    """The release's NetworkPolicy lets each Prometheus that takes up the PodMonitor read metrics."""
+    monitors = [m for m in site.rendered.manifests if m.get("kind") == "PodMonitor"]
+    made = policies(site.rendered)
+    if not monitors or not made:
+        yield Idle("no PodMonitor is made" if made else "no NetworkPolicy is made")
+        return
+    (monitor,) = monitors
+    port = _metrics_port(site)
+    selector, spaces, _ = _SELECTORS["PodMonitor"]
+    labels = mapping(monitor["metadata"].get("labels"))
+    takers = [p for p in site.kube.list(_PROMETHEUSES) if _takes(site, p, selector, spaces, labels)]
+    for namespace in sorted({str(taker["metadata"]["namespace"]) for taker in takers}):
+        space = site.kube.get(f"/api/v1/namespaces/{namespace}") or {}
+        caller = Caller(namespace, None, mapping(mapping(space.get("metadata")).get("labels")))
+        if admits(made, site.namespace, head_labels(site.rendered), caller, port):
+            yield Seen(namespace)
+        else:
+            yield warning(
+                "RPD858",
+                "networkPolicy.prometheus",
+                f"The Prometheus of namespace {namespace} takes up the PodMonitor, and the release's "
+                f"NetworkPolicy keeps it from the pods' port {port}: where the network enforces "
+                "policies, every target is down.",
+                "`networkPolicy.prometheus: [{namespaceSelector: {matchLabels: "
+                f"{{{NAME_LABEL}: {namespace}}}}}}}]`",
+            )
+
+
+def _metrics_port(site: Site) -> int:
+    head = mapping(site.kube.case.subject.cluster.get("headGroupSpec"))
+    return int(mapping(head.get("rayStartParams"))["metrics-export-port"])
+
+
 def _takes(site: Site, prometheus: Json, selector: str, spaces: str, have: Json) -> bool:
     """As Prometheus' operator decides: no selector selects nothing, an empty one all; no selector of
     namespaces means its own."""
@@ -71,4 +107,7 @@ def _labels(prometheus: Json, selector: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in pairs.items()) or "all, of its namespaces"
 
 
-CHECKS = [("a Prometheus for the PodMonitor and the alerts", prometheus_selects)]
+CHECKS = [
+    ("a Prometheus for the PodMonitor and the alerts", prometheus_selects),
+    ("a way for Prometheus to the pods", prometheus_let_in),
+]

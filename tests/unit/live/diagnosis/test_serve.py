@@ -12,6 +12,7 @@ from unit.live.sample import (
     changed,
     deployment,
     event,
+    parse,
     pod,
     rayservice,
     serve,
@@ -155,11 +156,13 @@ TIMEOUT = (
 EMPTY = {"applications": {}}
 
 
-def not_updated(words, head, applications=EMPTY):
+def not_updated(words, head, applications=EMPTY, **parts):
     said = event("RayService", LOADING, "FailedToUpdateServeApplications", NOT_UPDATED + words)
     bare = changed(LOADING, "status: {pendingServiceStatus: {applicationStatuses: null}}")
     return diagnose(
-        snapshot(rayservice=bare, pods=[head, *PODS[1:]], serve=applications, events=[said])
+        snapshot(
+            rayservice=bare, pods=[head, *PODS[1:]], serve=applications, events=[said], **parts
+        )
     )
 
 
@@ -175,6 +178,34 @@ def test_kuberay_that_still_cannot_reach_the_head():
     assert finding.code == "RPD644"
     assert "NetworkPolicy" in finding.remedy
     assert "docs.ray.io" not in finding.message
+
+
+POLICY = """
+    metadata: {name: llm-ray-pd-llm, namespace: inference}
+    spec:
+      podSelector: {}
+      ingress:
+        - from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("admitted", "code"), [("kuberay-system", "RPD644"), ("elsewhere", "RPD645")]
+)
+def test_a_network_policy_between_kuberay_and_the_head(admitted, code):
+    policy = parse(POLICY.replace("NAMESPACE", admitted))
+    (finding,) = not_updated(TIMEOUT, pod("head"), policies=[policy])
+    assert finding.code == code
+    if code == "RPD645":
+        assert "in namespace kuberay-system, cannot reach" in finding.message
+        assert "networkPolicy.operator" in finding.remedy
+
+
+def test_a_network_policy_is_no_reason_for_a_config_that_ray_refuses():
+    words = "err: UpdateDeployments fail: 500 Internal Server Error ValidationError: route_prefix"
+    policy = parse(POLICY.replace("NAMESPACE", "elsewhere"))
+    (finding,) = not_updated(words, pod("head"), policies=[policy])
+    assert finding.code == "RPD644"
 
 
 def test_a_serve_config_that_ray_refuses():

@@ -17,9 +17,11 @@ from unit.live import paper
 TOKEN = "huggingface.existingSecret.name=hf-token"
 DISCOVERY = {
     "/api/v1": [("Pod", "pods"), ("ServiceAccount", "serviceaccounts")],
+    "/apis/networking.k8s.io/v1": [("NetworkPolicy", "networkpolicies")],
     "/apis/policy/v1": [("PodDisruptionBudget", "poddisruptionbudgets")],
     "/apis/ray.io/v1": [("RayService", "rayservices"), ("RayService", "rayservices/status")],
 }
+SPACE = {"metadata": {"name": "kuberay-system", "labels": {"team": "platform"}}}
 SECRET = "/api/v1/namespaces/inference/secrets/hf-token"
 SERVICE = "/apis/ray.io/v1/namespaces/inference/rayservices/llm-ray-pd-llm"
 CLUSTER = "/apis/ray.io/v1/namespaces/inference/rayclusters/c1"
@@ -32,6 +34,7 @@ def cluster(*forbidden: str) -> paper.FakeCluster:
     }
     objects |= {
         "/api/v1/namespaces/inference": {"metadata": {"name": "inference"}},
+        "/api/v1/namespaces/kuberay-system": SPACE,
         RAYSERVICE_CRD: paper.crd(),
         "/apis/apps/v1/deployments/kuberay-operator": paper.operator(),
         "/api/v1/nodes/gpu-a": paper.nodes()[1],
@@ -49,6 +52,7 @@ def test_what_is_there_is_read_and_secrets_stay_secret() -> None:
     assert facts.server == "v1.35.4"
     assert facts.kinds["ray.io/v1"] == {"RayService": ("rayservices", True)}
     assert facts.operator == paper.operator()
+    assert facts.operator_space == SPACE
     assert [node["metadata"]["name"] for node in facts.nodes] == ["gpu-a"]
     assert facts.schema == paper.schema()
     assert facts.objects[("Secret", "hf-token")] == {
@@ -64,10 +68,11 @@ def test_what_is_not_there_is_none() -> None:
     facts = read(bare, TOKEN)
     assert facts.kinds == dict.fromkeys(DISCOVERY_VERSIONS)
     assert (facts.crd, facts.operator, facts.namespace) == (None, None, None)
+    assert facts.operator_space is None
     assert facts.objects[("Secret", "hf-token")] is None
 
 
-DISCOVERY_VERSIONS = ["v1", "policy/v1", "ray.io/v1"]
+DISCOVERY_VERSIONS = ["v1", "networking.k8s.io/v1", "policy/v1", "ray.io/v1"]
 
 
 def test_what_may_not_be_read_is_named() -> None:

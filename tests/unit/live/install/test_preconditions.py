@@ -83,6 +83,29 @@ def test_an_operator_that_watches_the_namespace_among_others() -> None:
     assert found(operators=[operator]) == {}
 
 
+def test_an_operator_that_the_network_policy_keeps_out() -> None:
+    elsewhere = {"operators": [paper.operator(namespace="default")]}
+    code, finding = alone(**elsewhere)
+    assert (code, finding.path) == ("RPD689", "networkPolicy.operator")
+    assert "is in namespace default" in finding.message
+    assert "kubernetes.io/metadata.name: default" in finding.remedy
+    peer = "networkPolicy.operator[0].namespaceSelector.matchLabels"
+    let_in = paper.rendered(f"{peer}.kubernetes\\.io/metadata\\.name=default")
+    assert found(let_in, **elsewhere) == {}
+    assert found(paper.rendered("networkPolicy.enabled=false"), **elsewhere) == {}
+
+
+def test_an_operator_whose_namespace_has_the_label_that_the_policy_wants() -> None:
+    peer = "networkPolicy.operator[0].namespaceSelector.matchLabels.team=platform"
+    rendered = paper.rendered(peer)
+    space = {"metadata": {"name": "ray", "labels": {"team": "platform"}}}
+    operators = [paper.operator(namespace="ray")]
+    assert found(rendered, operators=operators, operator_space=space) == {}
+    assert set(found(rendered, operators=operators)) == {"RPD689"}
+    unseen = {"the operator's namespace": "you may not"}
+    assert found(rendered, operators=operators, unseen=unseen) == {}
+
+
 def test_an_unknown_kubernetes_is_a_warning() -> None:
     code, finding = alone(server="v1.40.0")
     assert (code, finding.severity) == ("RPD688", "warning")

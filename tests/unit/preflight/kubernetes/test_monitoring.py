@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from raypd.preflight.kubernetes.monitoring import prometheus_selects
+from raypd.preflight.kubernetes.monitoring import prometheus_let_in, prometheus_selects
 from raypd.preflight.site import Site
 from unit.live import paper
 from unit.preflight.kubernetes.good import Cluster, on
@@ -70,6 +70,45 @@ def test_alerts_have_a_selector_of_their_own() -> None:
     assert codes(outcomes(prometheus_selects, monitored(objects, labelled))) == []
     finding = only(outcomes(prometheus_selects, monitored(objects, enabled)), "RPD857")
     assert "k8s wants release=kps" in finding.message
+
+
+ALL_SPACES = {"podMonitorSelector": KPS, "podMonitorNamespaceSelector": {}}
+
+
+def test_a_prometheus_that_the_network_policy_lets_in() -> None:
+    found = outcomes(prometheus_let_in, monitored(prometheus(**ALL_SPACES)))
+    assert seen(found) == "monitoring"
+
+
+def test_a_prometheus_that_the_network_policy_keeps_out() -> None:
+    objects = prometheus("observability", **ALL_SPACES)
+    finding = only(outcomes(prometheus_let_in, monitored(objects)), "RPD858")
+    assert finding.path == "networkPolicy.prometheus"
+    assert "namespace observability" in finding.message
+    assert "kubernetes.io/metadata.name: observability" in finding.remedy
+
+
+def test_a_prometheus_by_a_label_of_its_namespace() -> None:
+    peer = "networkPolicy.prometheus[0].namespaceSelector.matchLabels.team=platform"
+    objects = prometheus("observability", **ALL_SPACES)
+    made = monitored(objects, *LABELLED, peer)
+    assert codes(outcomes(prometheus_let_in, made)) == ["RPD858"]
+    labels = {"team": "platform"}
+    objects["/api/v1/namespaces/observability"] = {"metadata": {"labels": labels}}
+    made = monitored(objects, *LABELLED, peer)
+    assert codes(outcomes(prometheus_let_in, made)) == []
+
+
+def test_a_prometheus_that_takes_up_nothing_is_not_judged() -> None:
+    found = outcomes(prometheus_let_in, monitored(prometheus("observability")))
+    assert codes(found) == []
+
+
+def test_nothing_stands_in_the_way_of_prometheus() -> None:
+    objects = prometheus("observability", **ALL_SPACES)
+    open_to_all = monitored(objects, *LABELLED, "networkPolicy.enabled=false")
+    assert seen(outcomes(prometheus_let_in, open_to_all)) == "no NetworkPolicy is made"
+    assert seen(outcomes(prometheus_let_in, on())) == "no PodMonitor is made"
 
 
 def test_nothing_is_made_for_prometheus() -> None:
