@@ -236,6 +236,54 @@ def _connector(draft: Draft, engine: Engine) -> None:
         )
 
 
+GUARD = "endpoint_guard.ray_ingress:GuardedIngress"
+_OF_THE_RENDER = (
+    "disaggregated",
+    "context",
+    "replicas",
+    "api_keys",
+)  # not values of the guard's own
+
+
+def guarded(original: Original) -> bool:
+    """Whether the chart's guard is the ingress."""
+    ingress = mapping(original.arguments.get("ingress_cls_config")).get("ingress_cls")
+    return ingress == GUARD
+
+
+def _guard(draft: Draft, original: Original) -> None:
+    """A release without the guard stays without it: it would refuse what is let through today."""
+    if not guarded(original):
+        draft.put("endpoint.guard.enabled", False)
+        return
+    settings: dict[str, Any] = {}
+    for deployment in map(mapping, sequence(original.application.get("deployments"))):
+        settings |= mapping(deployment.get("user_config"))
+    for name, value in settings.items():
+        if name == "key_limits":
+            limits = {key: _camel_keys(mapping(each)) for key, each in mapping(value).items()}
+            draft.put("endpoint.guard.keyLimits", limits)
+        elif name == "limits":
+            for limit, number in _camel_keys(mapping(value)).items():
+                draft.put(f"endpoint.guard.limits.{limit}", number)
+        elif name not in _OF_THE_RENDER:
+            draft.put(f"endpoint.guard.{_camel(name)}", value)
+    head = original.subject.head
+    for volume in map(mapping, sequence(head.pod.get("volumes"))):
+        if volume.get("name") == "api-keys":
+            secret = mapping(volume.get("secret")).get("secretName")
+            draft.put("endpoint.guard.apiKeys.existingSecret", secret)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _camel_keys(written: dict[str, Any]) -> dict[str, Any]:
+    return {_camel(key): value for key, value in written.items()}
+
+
 def _endpoint(draft: Draft, original: Original) -> None:
     draft.put("endpoint.routePrefix", original.application.get("route_prefix", "/"))
     options = ingress_options(original.application)
@@ -244,6 +292,7 @@ def _endpoint(draft: Draft, original: Original) -> None:
     if "max_ongoing_requests" in options:
         draft.put("endpoint.maxOngoingRequests", options["max_ongoing_requests"])
     arguments = original.arguments
+    _guard(draft, original)
     for key in ("proxy_cls_config", "proxy_deployment_config"):
         if arguments.get(key) is not None:
             draft.changed(

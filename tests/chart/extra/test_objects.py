@@ -8,4 +8,5 @@ def test_rendered_as_they_are(render):
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": n}, "data": {"n": "{{ x }}"}}
         for n in ("one", "two")
     ]
-    assert render.kind("ConfigMap", {"extraObjects": mine}) == mine
+    own = render.kind("ConfigMap")
+    assert render.kind("ConfigMap", {"extraObjects": mine}) == [*own, *mine]

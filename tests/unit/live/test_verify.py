@@ -260,7 +260,7 @@ def verified(monkeypatch, capsys):
         monkeypatch.setattr(counters, "_PAUSE", 0.01)
         monkeypatch.setattr(counters, "_SLACK", 0.2)
         monkeypatch.setattr(counters, "_report_seconds", lambda _: 0.1)
-        code = verify.run("llm", "inference", None, None, 30, "json")
+        code = verify.run("llm", "inference", None, None, 30, None, "json")
         return code, json.loads(capsys.readouterr().out)
 
     return run

@@ -84,4 +84,7 @@ def test_what_comes_along_with_other_arguments_is_taken_over() -> None:
             "all engines are replaced in place"
         ),
         "spec.serveConfigV2 llm: deployments.OpenAiIngress.num_replicas": "taken over in place",
+        "spec.serveConfigV2 llm: deployments.OpenAiIngress.user_config.replicas": (
+            "taken over in place"
+        ),
     }

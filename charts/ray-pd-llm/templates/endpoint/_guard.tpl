@@ -22,7 +22,7 @@ it in an engine's pod, and engines unpack its requests.
   configMap: {name: {{ include "ray-pd-llm.guardName" . }}}
 {{- with .Values.endpoint.guard.apiKeys.existingSecret }}
 - name: api-keys
-  secret: {secretName: {{ . }}}
+  secret: {secretName: {{ . | quote }}}
 {{- end }}
 {{- end -}}
 

@@ -33,7 +33,7 @@ spec:
     {{- end }}
   {{- end }}
   {{- with .settings.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- if not $isHead }}
   terminationGracePeriodSeconds: {{ int64 .settings.terminationGracePeriodSeconds }}
