@@ -28,7 +28,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from raypd.toolchain.runtime import cpu_python
+from raypd.toolchain.runtime import runtime_python
 
 ROOT = Path(__file__).resolve().parents[1]
 STREAMS = (1, 32, 128)
@@ -67,7 +67,7 @@ def server(side: str) -> Iterator[tuple[int, psutil.Process]]:
         port = free.getsockname()[1]
     folders = (ROOT / "charts/ray-pd-llm/files", ROOT / "tests")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
-    command = [str(cpu_python()), "-c", SERVER, side, str(port), str(STEP)]
+    command = [str(runtime_python()), "-c", SERVER, side, str(port), str(STEP)]
     process = subprocess.Popen(command, env=environment)
     try:
         deadline = time.monotonic() + SECONDS

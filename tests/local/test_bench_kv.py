@@ -7,7 +7,7 @@ import pytest
 
 from raypd.bench import kv
 from raypd.bench.kv import Pieces, Question, measure
-from raypd.toolchain import cpu_environment, cpu_python
+from raypd.toolchain import runtime_environment, runtime_python
 
 # Whole buffers, blocks in no order, and a piece that does not divide the buffer of the largest.
 LAYOUTS = (Pieces(1, 8 << 20), Pieces(64, 32 << 10), Pieces(3, 1 << 20))
@@ -17,7 +17,12 @@ LAYOUTS = (Pieces(1, 8 << 20), Pieces(64, 32 << 10), Pieces(3, 1 << 20))
 def measured() -> tuple[list[kv.Row], dict[str, str]]:
     versions: dict[str, str] = {}
     question = Question(
-        cpu_python(), cpu_environment(), ["host"], ["default", "tcp"], LAYOUTS, time_limit=300
+        runtime_python(),
+        runtime_environment(),
+        ["host"],
+        ["default", "tcp"],
+        LAYOUTS,
+        time_limit=300,
     )
     return list(measure(question, versions)), versions
 
@@ -55,7 +60,12 @@ def test_wrong_bytes_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Non
     worker.write_text(broken)
     monkeypatch.setattr(kv, "WORKER", worker)
     question = Question(
-        cpu_python(), cpu_environment(), ["host"], ["default"], [Pieces(4, 4096)], time_limit=120
+        runtime_python(),
+        runtime_environment(),
+        ["host"],
+        ["default"],
+        [Pieces(4, 4096)],
+        time_limit=120,
     )
     (row,) = measure(question, {})
     assert row["error"] == "RuntimeError: NIXL says DONE, but the bytes are not the target's."

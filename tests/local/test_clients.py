@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from raypd.local import chat
 from raypd.local.state import State
 from raypd.toolchain.cache import once_in_place
 from raypd.toolchain.process import run
@@ -27,7 +28,11 @@ def done(command: list, folder: Path, server: State | None = None) -> str:
     """What the command prints. The tests' own proxy settings are none of the local run's business."""
     environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     if server is not None:
-        environment |= {"URL": server.endpoint, "MODEL": server.model_id, "KEY": "unused"}
+        environment |= {
+            "URL": server.endpoint,
+            "MODEL": server.model_id,
+            "KEY": chat.api_key(server) or "unused",
+        }
     finished = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
     )

@@ -15,6 +15,7 @@ from local.results import AGGREGATED, PLAIN_VLLM, PREFILL_AND_DECODE, Results, w
 from raypd.conformance.outcome import Result, Verdict
 from raypd.conformance.suite import CHECKS, checks_of
 from raypd.conformance.verb import Question, judge
+from raypd.local import chat
 from raypd.local.state import State
 
 # Where what is known to differ shows, and what takes little time.
@@ -46,7 +47,7 @@ def judged(question: Question) -> list[Result]:
 def test_what_every_client_meets_differs_in_what_is_known_and_in_nothing_else(
     disaggregated: State,
 ) -> None:
-    results = judged(Question(disaggregated.endpoint, groups=QUICK))
+    results = judged(Question(disaggregated.endpoint, chat.api_key(disaggregated), groups=QUICK))
     assert len(of(results, Verdict.PASS)) > len(results) // 2
 
 
@@ -54,7 +55,7 @@ def test_what_every_client_meets_differs_in_what_is_known_and_in_nothing_else(
 def test_prefill_and_decode_apart_differ_in_what_is_known_and_in_nothing_else(
     disaggregated: State, measured: Results
 ) -> None:
-    results = judged(Question(disaggregated.endpoint))
+    results = judged(Question(disaggregated.endpoint, chat.api_key(disaggregated)))
     assert len(of(results, Verdict.PASS)) > len(CHECKS) // 2
     measured.add(PREFILL_AND_DECODE, results)
 
@@ -63,7 +64,12 @@ def test_prefill_and_decode_apart_differ_in_what_is_known_and_in_nothing_else(
 def test_greedy_answers_are_those_of_the_aggregated_engine(
     disaggregated: State, aggregated: State, measured: Results
 ) -> None:
-    question = Question(disaggregated.endpoint, reference=aggregated.endpoint, groups=["reference"])
+    question = Question(
+        disaggregated.endpoint,
+        chat.api_key(disaggregated),
+        reference=aggregated.endpoint,
+        groups=["reference"],
+    )
     results = judged(question)
     assert [result.verdict for result in results] == [Verdict.PASS] * 2
     assert all("by ids" in result.words[0] for result in results)

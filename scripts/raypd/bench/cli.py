@@ -120,6 +120,10 @@ def serve(
     tokenizer: Annotated[
         str, typer.Option("--tokenizer", help="Folder or hub name; default: the model's.")
     ] = "",
+    api_key: Annotated[
+        str | None,
+        typer.Option("--api-key", envvar="RAYPD_API_KEY", help="Key of the endpoints."),
+    ] = None,
     wait: Wait = 600,
     json: Json = None,
     html: Html = None,
@@ -132,7 +136,17 @@ def serve(
     from raypd.render.helm import ValueArguments
 
     asked = Asked(
-        prompts, mix, streams, load, goodput, repeats, seconds, time_limit, model, tokenizer
+        prompts,
+        mix,
+        streams,
+        load,
+        goodput,
+        repeats,
+        seconds,
+        time_limit,
+        model,
+        tokenizer,
+        api_key,
     )
     files = Files(json, html, png)
     arguments = ValueArguments(values, set_, set_string)

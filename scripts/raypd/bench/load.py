@@ -8,7 +8,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -22,13 +22,14 @@ START_SECONDS = 180  # to import vLLM, which takes ten on a quiet machine
 
 @dataclass(frozen=True)
 class Target:
-    """An endpoint under load: `url` without /v1, the model's name there, and its tokenizer (a folder,
-    or a name on the hub)."""
+    """An endpoint under load: `url` without /v1, the model's name there, its tokenizer (a folder, or a
+    name on the hub), and its API key, where it asks for one."""
 
     name: str
     url: str
     model: str
     tokenizer: str
+    api_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,10 @@ class Load:
     ) -> None:
         self._stop()
 
+    @staticmethod
+    def _job(target: Target, parts: Sequence[Part]) -> dict[str, Any]:
+        return {"api_key": target.api_key, "parts": [part.job(target) for part in parts]}
+
     def _stop(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -177,7 +182,7 @@ class Load:
         """Runs the parts side by side. Raises LoadFailed with vLLM's own words when it cannot."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps([part.job(target) for part in parts]) + "\n")
+            self._process.stdin.write(json.dumps(self._job(target, parts)) + "\n")
             self._process.stdin.flush()
             line = self._answers.get(timeout=seconds)
         except queue.Empty:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from raypd.bench.rounds import (
     load_question,
     measure,
 )
-from raypd.local import state, verb
+from raypd.local import chat, state, verb
 from raypd.local.state import State
 from raypd.local.web import client
 from raypd.render import ValueArguments
@@ -58,6 +58,7 @@ class Asked:
     limit: float
     model: str
     tokenizer: str
+    api_key: str | None = field(default=None, repr=False)
 
     def plan(self, longest: int) -> Plan:
         """What they mean where prompt and answer may have `longest` tokens together; 0 is not known.
@@ -92,7 +93,7 @@ class Asked:
 def run(names: Sequence[str], asked: Asked, files: Files, output: Output) -> int:
     """Measures and reports; 0 when every question has an answer."""
     files.check()
-    endpoints = [endpoint(name, asked.model, asked.tokenizer) for name in names]
+    endpoints = [endpoint(name, asked.model, asked.tokenizer, asked.api_key) for name in names]
     return _measured(endpoints, asked, files, output)
 
 
@@ -140,24 +141,25 @@ def _measured(endpoints: Sequence[Endpoint], asked: Asked, files: Files, output:
     return publish(results, PRESENTATION, files, output)
 
 
-def endpoint(text: str, model: str, tokenizer: str) -> Endpoint:
+def endpoint(text: str, model: str, tokenizer: str, api_key: str | None = None) -> Endpoint:
     """NAME=URL, or the name of a local run. Raises UsageError when it is neither."""
     name, is_url, url = text.partition("=")
     if not is_url:
         run = state.need(name)
         base = run.endpoint.removesuffix("/v1")
-        target = Target(name, base, run.model_id, tokenizer or run.model_source)
+        target = Target(name, base, run.model_id, tokenizer or run.model_source, chat.api_key(run))
         return Endpoint(target, run, run.max_model_len)
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{text}: write NAME=http://HOST:PORT, or the name of a local run.")
     base = url.rstrip("/").removesuffix("/v1")
-    model = model or _first_model(base)
-    return Endpoint(Target(name, base, model, tokenizer or model))
+    model = model or _first_model(base, api_key)
+    return Endpoint(Target(name, base, model, tokenizer or model, api_key))
 
 
-def _first_model(base: str) -> str:
+def _first_model(base: str, api_key: str | None) -> str:
     try:
-        answer = client().get(f"{base}/v1/models")
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        answer = client().get(f"{base}/v1/models", headers=headers)
         answer.raise_for_status()
         return answer.json()["data"][0]["id"]
     except (httpx.HTTPError, ValueError, KeyError, IndexError) as error:

@@ -28,15 +28,20 @@ class Answer:
 
 
 def client(state: State) -> OpenAI:
-    """The client, with a key of the run's where its endpoint asks for one."""
-    keys = sorted(state.folder.glob("mounts/*/opt/ray-pd-llm/api-keys/*"))
+    """The client."""
     return OpenAI(
         base_url=state.endpoint,
-        api_key=keys[0].read_text().strip() if keys else "unused",  # the client insists on one
+        api_key=api_key(state) or "unused",  # the client insists on one
         timeout=_SECONDS,
         max_retries=0,
         http_client=web.client(),
     )
+
+
+def api_key(state: State) -> str | None:
+    """A key of the run's, where its endpoint asks for one."""
+    keys = sorted(state.folder.glob("mounts/*/opt/ray-pd-llm/api-keys/*"))
+    return keys[0].read_text().strip() if keys else None
 
 
 def ask(state: State, prompt: str, max_tokens: int = 24, stream: bool = False) -> Answer:

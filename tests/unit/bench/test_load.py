@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def generator(monkeypatch, tmp_path):
 
 
 def test_parts_go_out_together_and_come_back_in_order(generator):
-    body = f"""    print(json.dumps({{"results": [dict({RESULT!r}, duration=p["after"]) for p in json.loads(line)]}}), flush=True)\n"""
+    body = f"""    print(json.dumps({{"results": [dict({RESULT!r}, duration=p["after"]) for p in json.loads(line)["parts"]]}}), flush=True)\n"""
     with generator(body) as running:
         parts = [Part(1, 64, 8, 1, after=1.0), Part(1, 64, 8, 1, after=2.0)]
         assert [m.seconds for m in running.measure(TARGET, parts)] == [1.0, 2.0]
@@ -98,8 +99,16 @@ def test_a_generator_that_ends_is_told_with_its_last_words(generator):
 
 def test_after_a_measurement_without_end_the_next_has_its_own_answer(generator):
     answer = json.dumps({"results": [RESULT]})
-    body = f"    time.sleep(60 if json.loads(line)[0]['after'] else 0)\n    print({answer!r}, flush=True)\n"
+    body = f"    time.sleep(60 if json.loads(line)['parts'][0]['after'] else 0)\n    print({answer!r}, flush=True)\n"
     with generator(body) as running:
         with pytest.raises(LoadFailed, match="no end"):
             running.measure(TARGET, [Part(1, 64, 8, 1, after=1.0)], seconds=1)
         assert running.measure(TARGET, [Part(1, 64, 8, 1)])[0].seconds == 2.0
+
+
+def test_the_key_goes_to_the_generator_alone(generator):
+    body = f"""    print(json.dumps({{"results": [dict({RESULT!r}, duration=float(json.loads(line)["api_key"]))]}}), flush=True)\n"""
+    with generator(body) as running:
+        target = replace(TARGET, api_key="7.5")
+        assert running.measure(target, [Part(1, 64, 8, 1)])[0].seconds == 7.5
+    assert "7.5" not in repr(target)

@@ -2,8 +2,8 @@
 
     python load.py      (runs in the runtime's Python; reads jobs from standard input, a line each)
 
-A job is a JSON list of parts that run side by side: {"arguments": those of `vllm bench serve`, "after":
-seconds to wait first}. The answer to it is one line on standard output: {"results": [what vLLM hands
+A job is {"api_key": the endpoint's or null, "parts": [what runs side by side]}, a part {"arguments": those of
+`vllm bench serve`, "after": seconds to wait first}. The answer to it is one line on standard output: {"results": [what vLLM hands
 back for each part]} or {"error": words}. One process for all jobs, since vLLM takes seconds to import.
 """
 
@@ -25,14 +25,18 @@ def main() -> None:
     add_cli_args(parser)
     for line in sys.stdin:
         try:
-            answer = {"results": asyncio.run(_job(parser, json.loads(line)))}
+            answer = {"results": asyncio.run(_job(parser, **json.loads(line)))}
         except (Exception, SystemExit) as error:  # SystemExit: argparse refuses an argument
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 
 
-async def _job(parser, parts):
+async def _job(parser, parts, api_key):
+    # Where vLLM looks for it; as an argument every process of the machine could read it.
+    os.environ.pop("OPENAI_API_KEY", None)
+    if api_key:
+        os.environ["OPENAI_API_KEY"] = api_key
     return await asyncio.gather(*(_part(parser, **part) for part in parts))
 
 
