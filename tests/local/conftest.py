@@ -39,6 +39,12 @@ def disaggregated() -> Iterator[State]:
 
 
 @pytest.fixture(scope="module")
+def unguarded() -> Iterator[State]:
+    """The same behind Ray's own ingress."""
+    yield from _serving("test-unguarded", ["endpoint.guard.enabled=false"])
+
+
+@pytest.fixture(scope="module")
 def aggregated() -> Iterator[State]:
     """A run with one engine that does both."""
     yield from _serving("test-aggregated", ["topology.mode=aggregated"])

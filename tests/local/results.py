@@ -11,8 +11,9 @@ from raypd.conformance.outcome import Result, Verdict
 from raypd.conformance.suite import CHECKS
 
 # The columns, in this order; those that were not measured yet are left out.
-PREFILL_AND_DECODE, AGGREGATED, PLAIN_VLLM = "prefill and decode", "aggregated", "plain vLLM"
-SERVERS = (PREFILL_AND_DECODE, AGGREGATED, PLAIN_VLLM)
+PREFILL_AND_DECODE, UNGUARDED = "prefill and decode", "without the guard"
+AGGREGATED, PLAIN_VLLM = "aggregated", "plain vLLM"
+SERVERS = (PREFILL_AND_DECODE, UNGUARDED, AGGREGATED, PLAIN_VLLM)
 _CELLS = {
     Verdict.PASS: "pass",
     Verdict.KNOWN_GAP: "known gap",

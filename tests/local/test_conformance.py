@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from local.plain_vllm import KEY, plain_vllm
-from local.results import AGGREGATED, PLAIN_VLLM, PREFILL_AND_DECODE, Results, write
+from local.results import AGGREGATED, PLAIN_VLLM, PREFILL_AND_DECODE, UNGUARDED, Results, write
 from raypd.conformance.outcome import Result, Verdict
 from raypd.conformance.suite import CHECKS, checks_of
 from raypd.conformance.verb import Question, judge
@@ -56,6 +56,7 @@ def test_prefill_and_decode_apart_differ_in_what_is_known_and_in_nothing_else(
     disaggregated: State, measured: Results
 ) -> None:
     results = judged(Question(disaggregated.endpoint, chat.api_key(disaggregated)))
+    assert of(results, Verdict.KNOWN_GAP) == {}
     assert len(of(results, Verdict.PASS)) > len(CHECKS) // 2
     measured.add(PREFILL_AND_DECODE, results)
 
@@ -74,6 +75,15 @@ def test_greedy_answers_are_those_of_the_aggregated_engine(
     assert [result.verdict for result in results] == [Verdict.PASS] * 2
     assert all("by ids" in result.words[0] for result in results)
     measured.add(PREFILL_AND_DECODE, results)
+
+
+@pytest.mark.slow
+def test_without_the_guard_more_differs_and_all_of_it_is_known(
+    unguarded: State, measured: Results
+) -> None:
+    results = judged(Question(unguarded.endpoint))
+    assert {"errors/unknown-path", "finish/min-tokens"} <= set(of(results, Verdict.KNOWN_GAP))
+    measured.add(UNGUARDED, results)
 
 
 @pytest.mark.slow
