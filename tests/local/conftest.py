@@ -38,9 +38,9 @@ def disaggregated() -> Iterator[State]:
     yield from _serving("test-disaggregated", [], [LOCAL_CPU, HERE / "guarded.yaml"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def unguarded() -> Iterator[State]:
-    """The same behind Ray's own ingress."""
+    """The same behind Ray's own ingress, for one test: two such runs at a time are too much for two cores."""
     yield from _serving("test-unguarded", ["endpoint.guard.enabled=false"])
 
 

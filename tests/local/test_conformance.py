@@ -44,6 +44,15 @@ def judged(question: Question) -> list[Result]:
     return results
 
 
+@pytest.mark.slow
+def test_without_the_guard_more_differs_and_all_of_it_is_known(
+    unguarded: State, measured: Results
+) -> None:
+    results = judged(Question(unguarded.endpoint))
+    assert {"errors/unknown-path", "finish/min-tokens"} <= set(of(results, Verdict.KNOWN_GAP))
+    measured.add(UNGUARDED, results)
+
+
 def test_what_every_client_meets_differs_in_what_is_known_and_in_nothing_else(
     disaggregated: State,
 ) -> None:
@@ -75,15 +84,6 @@ def test_greedy_answers_are_those_of_the_aggregated_engine(
     assert [result.verdict for result in results] == [Verdict.PASS] * 2
     assert all("by ids" in result.words[0] for result in results)
     measured.add(PREFILL_AND_DECODE, results)
-
-
-@pytest.mark.slow
-def test_without_the_guard_more_differs_and_all_of_it_is_known(
-    unguarded: State, measured: Results
-) -> None:
-    results = judged(Question(unguarded.endpoint))
-    assert {"errors/unknown-path", "finish/min-tokens"} <= set(of(results, Verdict.KNOWN_GAP))
-    measured.add(UNGUARDED, results)
 
 
 @pytest.mark.slow
