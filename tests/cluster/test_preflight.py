@@ -40,13 +40,17 @@ kind: Namespace
 metadata: {name: inference}
 ---
 apiVersion: v1
+kind: Namespace
+metadata: {name: kuberay-system}
+---
+apiVersion: v1
 kind: Secret
 metadata: {name: hf-token, namespace: inference}
 stringData: {HF_TOKEN: unused}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: kuberay-operator, namespace: kube-system, labels: {app.kubernetes.io/name: kuberay-operator}}
+metadata: {name: kuberay-operator, namespace: kuberay-system, labels: {app.kubernetes.io/name: kuberay-operator}}
 spec:
   selector: {matchLabels: {app: operator}}
   template:
@@ -236,5 +240,5 @@ def _without_gpu(api: Api) -> Iterator[None]:
 
 
 def _operator_runs(api: Api) -> bool:
-    path = "/apis/apps/v1/namespaces/kube-system/deployments/kuberay-operator"
+    path = "/apis/apps/v1/namespaces/kuberay-system/deployments/kuberay-operator"
     return api.get(path).get("status", {}).get("readyReplicas", 0) > 0

@@ -206,7 +206,7 @@ def test_settings_change_while_the_engines_stay(run):
 
 
 def test_what_is_too_much_is_refused_at_once(run):
-    with settings(run, in_flight=1, queue=0, choices=1), httpx.Client() as client:
+    with settings(run, in_flight=1, queue=0, choices=1):
         until(lambda: ask(run, n=2).status_code == 400, "the settings hold")
         headers = {"authorization": f"Bearer {KEYS['alice']}"}
         long = {
@@ -216,8 +216,9 @@ def test_what_is_too_much_is_refused_at_once(run):
             "stream": True,
         }
         url = f"{run.endpoint}/chat/completions"
-        with client.stream("POST", url, json=long, headers=headers, timeout=60) as stream:
+        with web.client().stream("POST", url, json=long, headers=headers, timeout=60) as stream:
             next(stream.iter_raw())
+            assert stream.status_code == 200
             begin = time.monotonic()
             refused = ask(run)
             assert time.monotonic() - begin < SECONDS / 3
