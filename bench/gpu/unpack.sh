@@ -12,6 +12,10 @@ if [ $# -gt 0 ]; then
     python3 -m tarfile --filter data -e "$archive" "$site/packages" &
   done
   wait
+  # Ray's dashboard stays behind too (pack.py), and Ray's head looks for its pages before it starts.
+  pages="$site/packages/ray/dashboard/client/build"
+  mkdir -p "$pages/static"
+  touch "$pages/index.html"
   # A Python that needs no variables, which raypd does not pass on to Ray: the packages first, and then
   # those of the machine's own Python.
   if [ ! -e "$site/env.sh" ]; then
