@@ -12,10 +12,6 @@ if [ $# -gt 0 ]; then
     python3 -m tarfile --filter data -e "$archive" "$site/packages" &
   done
   wait
-  # Ray's dashboard stays behind too (pack.py), and Ray's head looks for its pages before it starts.
-  pages="$site/packages/ray/dashboard/client/build"
-  mkdir -p "$pages/static"
-  touch "$pages/index.html"
   # A Python that needs no variables, which raypd does not pass on to Ray: the packages first, and then
   # those of the machine's own Python.
   if [ ! -e "$site/env.sh" ]; then
@@ -34,6 +30,10 @@ if [ $# -gt 0 ]; then
         "$site/python/bin/python3" "$module" "$function" "$function" >"$site/python/bin/$name"
       chmod +x "$site/python/bin/$name"
     done
+    # Ray's dashboard stays behind too (pack.py), and Ray's head looks for its pages before it starts.
+    pages="$site/packages/ray/dashboard/client/build"
+    mkdir -p "$pages/static"
+    touch "$pages/index.html"
     echo "export PATH=\"$site/python/bin:\$PATH\"" >"$site/env.sh"
   fi
   du -sm "$site/packages" | sed 's/\t.*/ MB of packages/'

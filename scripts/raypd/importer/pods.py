@@ -16,7 +16,7 @@ from raypd.lint.subject import EFA, Group, mapping, sequence
 ZONE_ID_LABEL = "topology.k8s.aws/zone-id"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OWN_VOLUMES = ("tmp", "shm", "cache", "guard", "api-keys")  # names that the chart takes
-_GUARD = "/opt/ray-pd-llm"  # where the chart mounts its guard, and the guard's keys
+GUARD_FOLDER = "/opt/ray-pd-llm"  # where the chart mounts its guard, and the guard's keys
 OWN_LABELS = tuple(f"app.kubernetes.io/{key}" for key in ("name", "instance", "component"))
 # Where caches are said to be; the first one that lies under a mount decides.
 _CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "TRANSFORMERS_CACHE", "VLLM_CACHE_ROOT")
@@ -252,9 +252,9 @@ def _mounts(group: Group, original: Original, block: str) -> Mounts:
             found.renamed[str(name)] = "shm"
         elif mount.get("mountPath") == "/tmp" and "emptyDir" in volume:
             found.renamed[str(name)] = "tmp"
-        elif mount.get("mountPath") == f"{_GUARD}/endpoint_guard":
+        elif mount.get("mountPath") == f"{GUARD_FOLDER}/endpoint_guard":
             found.renamed[str(name)] = "guard"
-        elif mount.get("mountPath") == f"{_GUARD}/api-keys" and "secret" in volume:
+        elif mount.get("mountPath") == f"{GUARD_FOLDER}/api-keys" and "secret" in volume:
             found.renamed[str(name)] = "api-keys"
         else:
             found.mounts.append(dict(mount))

@@ -20,6 +20,7 @@ from typing import Any
 
 from cluster.devcluster import binaries
 from raypd import local
+from raypd.importer.pods import GUARD_FOLDER
 from raypd.toolchain import runtime_python
 from raypd.toolchain.cache import once
 from raypd.toolchain.process import run
@@ -41,7 +42,6 @@ SYSTEM = (
 # otherwise keeps a whole core busy for each engine, rests in it.
 INSIDE = Path(local.__file__).with_name("inside")
 INSIDE_MOUNT = "/opt/raypd/inside"
-GUARD_MOUNT = "/opt/ray-pd-llm"  # the chart's own PYTHONPATH
 LEFT_OUT = (
     "var/cache/apt",
     "var/lib/apt/lists",
@@ -123,7 +123,7 @@ def runtime_pod() -> dict[str, Any]:
             {"name": name, "mountPath": str(mount), "readOnly": True}
             for name, (_, mount) in folders.items()
         ],
-        "env": {"PYTHONPATH": f"{INSIDE_MOUNT}:{INSIDE_MOUNT}/rest:{GUARD_MOUNT}"},
+        "env": {"PYTHONPATH": f"{INSIDE_MOUNT}:{INSIDE_MOUNT}/rest:{GUARD_FOLDER}"},
     }
 
 
