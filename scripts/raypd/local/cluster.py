@@ -222,6 +222,9 @@ def _environment(
     }
     if "engine-port" in ports:
         own["VLLM_PORT"] = str(ports["engine-port"])
+        # Engines with GPUs look for the port of torch's store from 100 after this one on (vLLM 0.26,
+        # v1/executor/ray_executor_v2.py); unset, all of a machine take port 100 at the same time.
+        own["VLLM_DP_MASTER_PORT"] = str(ports["engine-port"] + _ENGINE_PORTS // 2 - 100)
     if node.name in state.nixl_metrics:
         own |= {
             "NIXL_TELEMETRY_ENABLE": "y",

@@ -63,6 +63,15 @@ def test_engines_of_one_machine_look_for_ports_in_ranges_of_their_own():
     assert "engine-port" not in ports["head"]
 
 
+def test_an_engines_stores_lie_in_its_own_range(monkeypatch):
+    monkeypatch.setattr(cluster, "runtime_python", lambda: Path("/env/bin/python"))
+    monkeypatch.setattr(cluster, "runtime_environment", dict)
+    node = NodePlan("engine-0", "engine", {}, {})
+    _, env = cluster.command(node, {"engine-port": 30000}, _run(Path("/tmp/x")))
+    assert env["VLLM_PORT"] == "30000"
+    assert 30000 < int(env["VLLM_DP_MASTER_PORT"]) + 100 < 30020
+
+
 def test_nixl_rests_beside_a_processor_and_never_beside_a_gpu(monkeypatch):
     monkeypatch.setattr(cluster, "runtime_python", lambda: Path("/env/bin/python"))
     monkeypatch.setattr(cluster, "runtime_environment", dict)
