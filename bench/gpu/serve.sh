@@ -30,9 +30,9 @@ export RAYPD_RUNTIME_PYTHON=${RAYPD_RUNTIME_PYTHON:-$(command -v python3)}
 raypd() { PYTHONPATH=scripts python3 -m raypd "$@"; }
 left() { echo $((time - SECONDS)); }
 
-# What engines have written so far.
+# What engines have written so far, and the endpoint, which says of each request where its time went.
 keep() {
-  for log in /tmp/raypd-*/ray/*/session_2*/logs/worker-*; do
+  for log in /tmp/raypd-*/ray/*/session_2*/logs/{worker-*,serve/replica_*}; do
     [ -s "$log" ] && cp -p --parents "$log" "$kept"
   done
   tar -czf "$out/engines.tgz" -C "$kept" .
