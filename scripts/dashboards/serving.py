@@ -115,6 +115,45 @@ STAGES = Row(
     ),
 )
 
+ENDPOINT = Row(
+    "Endpoint (with endpoint.guard)",
+    (
+        Panel(
+            "Answers",
+            "By status, as clients got them. 429: a key is over its limit; 503: the queue was full.",
+            "reqps",
+            (
+                Query(
+                    "sum by (status) (rate(ray_llm_endpoint_requests_total{@}[@w]))", "{{status}}"
+                ),
+            ),
+        ),
+        Panel(
+            "Tokens by key",
+            "As a bill counts them, by the name of the API key.",
+            "cps",
+            (
+                Query(
+                    "sum by (key, kind) (rate(ray_llm_endpoint_tokens_total{@}[@w]))",
+                    "{{key}} {{kind}}",
+                ),
+            ),
+        ),
+        Panel(
+            "An answer's stages",
+            "What one client waited for: the guard's queue, prefill, the KV transfer, decode.",
+            "s",
+            quantiles("ray_llm_endpoint_stage_seconds", "stage", "{{stage}}", (0.5, 0.95)),
+        ),
+        Panel(
+            "Clients that hung up",
+            "Before their answer was whole, by the name of the API key.",
+            "reqps",
+            (Query("sum by (key) (rate(ray_llm_endpoint_cut_total{@}[@w]))", "{{key}}"),),
+        ),
+    ),
+)
+
 ENGINES = Row(
     "Engines",
     (
@@ -165,5 +204,5 @@ DASHBOARD = Dashboard(
     "serving",
     "Ray P/D LLM: serving",
     "What clients of a ray-pd-llm release get, and which role makes them wait.",
-    (TRAFFIC, LATENCY, STAGES, ENGINES),
+    (TRAFFIC, LATENCY, STAGES, ENDPOINT, ENGINES),
 )

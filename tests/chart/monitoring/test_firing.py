@@ -54,6 +54,8 @@ FAILED = "ray_vllm_nixl_num_failed_transfers_total"
 EXPIRED = "ray_vllm_nixl_num_kv_expired_reqs_total"
 HEALTHY_REPLICA = "ray_serve_deployment_replica_healthy"
 HTTP = "ray_serve_num_http_requests_total"
+ANSWERS = "ray_llm_endpoint_requests_total"
+CUT = "ray_llm_endpoint_cut_total"
 
 
 def transfers(mib: float, seconds: float) -> Series:
@@ -73,6 +75,8 @@ HEALTHY: Series = (
     | series("ray_serve_deployment_status", constant(6), **PREFILL)
     | series(HEALTHY_REPLICA, constant(1), replica="old", **PREFILL)
     | series(HTTP, steady(60), application="llm", status_code="200")
+    | series(ANSWERS, steady(60), status="200", key="team-a")
+    | series(ANSWERS, steady(60), status="200", key="team-b")
     | series(TOKENS, steady(6000), source="local_compute", **P)
     | series(TOKENS, steady(60), source="local_compute", **D)
     | series(TOKENS, steady(6000), source="external_kv_transfer", **D)
@@ -136,7 +140,7 @@ FAULTS: dict[str, tuple[Series, set[str]]] = {
         {"LLMDecodeRecomputesPrompts", "LLMKVNotMoving"},
     ),
     "no traffic at all": (
-        without("ray_vllm_generation_tokens_total", TOKENS, "ray_vllm_nixl", HTTP),
+        without("ray_vllm_generation_tokens_total", TOKENS, "ray_vllm_nixl", HTTP, ANSWERS),
         set(),
     ),
     "KV at the speed of a bad TCP path": (transfers(mib=40, seconds=2.2), {"LLMKVTransferSlow"}),
@@ -173,6 +177,23 @@ FAULTS: dict[str, tuple[Series, set[str]]] = {
         series(HTTP, steady(60), application="", status_code="503"),
         set(),
     ),
+    "a key is over its limit a third of the time": (
+        series(ANSWERS, steady(30), status="429", key="team-b"),
+        {"LLMClientRefused"},
+    ),
+    "a key meets its limit now and then": (
+        series(ANSWERS, steady(3), status="429", key="team-b"),
+        set(),
+    ),
+    "clients without keys are refused together": (
+        series(ANSWERS, steady(60), status="200") | series(ANSWERS, steady(60), status="429"),
+        {"LLMClientRefused"},
+    ),
+    "a third of the clients do not wait": (
+        series(CUT, steady(40), key="team-a"),
+        {"LLMClientsHangUp"},
+    ),
+    "a client hangs up now and then": (series(CUT, steady(2), key="team-a"), set()),
     "both stages are slow, neither alone above the threshold": (
         without("ray_vllm_time_to_first_token")
         | histogram("ray_vllm_time_to_first_token_seconds", 4, **P)
@@ -248,6 +269,10 @@ def test_messages_name_the_culprit_and_the_figure(outcome: dict[str, Fired]) -> 
     assert "about 0.019 GB/s, below 0.05" in slow["annotations"]["description"]
     (absent,) = outcome["the last prefill pod is gone"]
     assert absent["annotations"]["summary"] == "No prefill pod"
+    (refused,) = outcome["a key is over its limit a third of the time"]
+    assert refused["annotations"]["summary"] == "A client is over its limits, by key team-b"
+    (nameless,) = outcome["clients without keys are refused together"]
+    assert nameless["annotations"]["summary"] == "A client is over its limits"
     (failed,) = outcome["a deployment failed"]
     assert failed["annotations"]["description"] == "Its status is DEPLOY_FAILED."
 
