@@ -5,17 +5,22 @@ The tests share one run and go from harmless to harmful: the last one kills the 
 
 from __future__ import annotations
 
+import re
 import time
 
 import openai
 import psutil
 import pytest
+import yaml
 
+from chart.monitoring.promql import SUFFIXES
+from chart.rendering import ROOT
 from raypd.evidence import unseen_prompt
-from raypd.local import chat, cluster, evidence, serve, verb
+from raypd.local import chat, cluster, evidence, serve, verb, web
 from raypd.local.state import State
 
 COMES_BACK_SECONDS = 300
+REPORTED_SECONDS = 30
 
 
 def _create(run: State, prompt: str, **options):
@@ -133,6 +138,42 @@ def test_a_second_run_of_the_name_is_refused(disaggregated):
         verb.start(
             None, verb.ValueArguments([], [], [], [], []), disaggregated.name, 10, verb.Stages()
         )
+
+
+def test_every_metric_of_alerts_and_dashboards_is_exported_by_its_roles(disaggregated):
+    chat.ask(disaggregated, unseen_prompt())
+    lacking = wanted = _wanted_metrics()
+    deadline = time.monotonic() + REPORTED_SECONDS
+    while lacking and time.monotonic() < deadline:
+        time.sleep(1)
+        exported = _exported_metrics(disaggregated)
+        lacking = {(role, name) for role, name in lacking if name not in exported[role]}
+    assert wanted
+    assert not lacking
+
+
+def _wanted_metrics() -> set[tuple[str, str]]:
+    """Role and name of what is there after a request, without what only a fault or load brings."""
+    listed = yaml.safe_load((ROOT / "scripts/dashboards/metrics.yaml").read_text())
+    return {
+        (role, name + suffix)
+        for name, facts in listed.items()
+        if facts["appears"] in ("start", "request", "transfer")
+        for role in facts["roles"]
+        if role != "engine"  # of the other mode
+        for suffix in SUFFIXES[facts["type"]]
+    }
+
+
+def _exported_metrics(run: State) -> dict[str, set[str]]:
+    """Names of the metrics with a series now, by role; "proxy" and "ingress" can be on any node."""
+    found: dict[str, set[str]] = {"proxy": set(), "ingress": set()}
+    for node, port in run.metrics.items():
+        text = web.client().get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+        names = set(re.findall(r"^(\w+)[{ ]", text, re.M))
+        for role in (run.groups[node], "proxy", "ingress"):
+            found.setdefault(role, set()).update(names)
+    return found
 
 
 def test_a_killed_prefill_engine_never_gives_a_wrong_answer_and_comes_back(disaggregated):
