@@ -16,7 +16,7 @@ import yaml
 from chart.monitoring.promql import SUFFIXES
 from chart.rendering import ROOT
 from raypd.evidence import unseen_prompt
-from raypd.local import chat, cluster, evidence, serve, verb, web
+from raypd.local import chat, cluster, evidence, serve, verb
 from raypd.local.state import State
 
 COMES_BACK_SECONDS = 300
@@ -168,8 +168,7 @@ def _wanted_metrics() -> set[tuple[str, str]]:
 def _exported_metrics(run: State) -> dict[str, set[str]]:
     """Names of the metrics with a series now, by role; "proxy" and "ingress" can be on any node."""
     found: dict[str, set[str]] = {"proxy": set(), "ingress": set()}
-    for node, port in run.metrics.items():
-        text = web.client().get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
+    for node, text in evidence.exported(run).items():
         names = set(re.findall(r"^(\w+)[{ ]", text, re.M))
         for role in (run.groups[node], "proxy", "ingress"):
             found.setdefault(role, set()).update(names)

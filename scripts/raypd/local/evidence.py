@@ -16,11 +16,16 @@ from raypd.local.web import client
 def look(state: State) -> Counters:
     """The counters of all nodes now, by worker group."""
     counters = Counters()
-    for node, port in state.metrics.items():
-        counters.add_engine(state.groups[node], _metrics(port))
+    for node, text in exported(state).items():
+        counters.add_engine(state.groups[node], text)
     for node, port in state.nixl_metrics.items():
         counters.add_nixl(state.groups[node], _metrics(port))
     return counters
+
+
+def exported(state: State) -> dict[str, str]:
+    """What the metrics port of each node says, by node name."""
+    return {node: _metrics(port) for node, port in state.metrics.items()}
 
 
 def settled(state: State, seconds: float = 30) -> Counters:
