@@ -51,6 +51,7 @@ def thread_exception(text: str) -> str:
 # What vLLM 0.26 and Ray Serve LLM 2.58 write on the way up, in the order of the way; `{}` takes what
 # the pattern's groups found. Progress bars go to another file than the rest and have no times.
 _PHASES = [
+    (r"Nothing to download from object storage", "starts"),  # the chart's own callback
     (r"Running tasks to download model files", "looks for the model's files"),
     (r"Fetching \d+ files: +(\d+)%", "downloads the model, {} %"),
     (r"Resolved architecture: \w+", "reads the model's configuration"),

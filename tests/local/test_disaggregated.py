@@ -140,6 +140,12 @@ def test_a_second_run_of_the_name_is_refused(disaggregated):
         )
 
 
+def test_no_process_is_started_to_download_nothing(disaggregated):
+    logs = list(disaggregated.folder.glob("ray/*/session_2*/logs/worker-*"))
+    assert logs
+    assert not [log for log in logs if "initialize_remote_node" in log.read_text(errors="replace")]
+
+
 def test_every_metric_of_alerts_and_dashboards_is_exported_by_its_roles(disaggregated):
     chat.ask(disaggregated, unseen_prompt())
     lacking = wanted = _wanted_metrics()

@@ -59,6 +59,11 @@ def test_the_exception_of_a_thread():
 
 START = [
     (
+        "INFO 2026-12-02 01:35:20,317 llm_Prefill:x kxtn31hv -- Nothing to download from object "
+        "storage: the engine starts at once",
+        "starts",
+    ),
+    (
         "INFO 2026-12-02 01:35:23,317 llm_Prefill:x kxtn31hv -- Running tasks to download model files "
         "on worker nodes",
         "looks for the model's files",

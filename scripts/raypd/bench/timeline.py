@@ -15,7 +15,9 @@ from datetime import datetime, timedelta
 # of Ray and "2026-12-02 16:21:25 NIXL INFO ..." of NIXL: all in the machine's local time.
 _WHEN = re.compile(r"(?:(20\d\d)-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:,(\d{3}))?")
 
-_REPLICA = re.compile(r"Running tasks to download model files")
+_REPLICA = re.compile(
+    r"Running tasks to download model files|Nothing to download from object storage"
+)
 _ENGINE = re.compile(r"Initializing a V1 LLM engine")
 _LOAD = re.compile(r"Starting to load model")
 _WEIGHTS = re.compile(r"Model loading took .*?and ([\d.]+) seconds")
@@ -34,6 +36,7 @@ _DOWNLOADED = re.compile(r"Fetching (\d+) files|Downloading .*?safetensors")
 # In every line that a pattern finds; for a grep where the log is, so that not all of it travels.
 WORDS = (
     "Running tasks to download",
+    "Nothing to download",
     "Initializing a V1 LLM engine",
     "Starting to load model",
     "Model loading took",

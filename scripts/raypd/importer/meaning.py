@@ -54,6 +54,10 @@ _DEFAULTS: dict[tuple[str, str], Any] = {
     ("deployment", "downscale_delay_s"): 600,
     ("engine setting", "log_engine_metrics"): True,
     ("engine setting", "llm_engine"): "vLLM",
+    # The chart's own, which leaves out a step that does nothing.
+    ("engine setting", "callback_config"): {
+        "callback_class": "endpoint_guard.ray_engine:NoDownload"
+    },
     ("endpoint", "route_prefix"): "/",
     ("endpoint", "num_replicas"): 1,
     ("serve config", "proxy_location"): "EveryNode",

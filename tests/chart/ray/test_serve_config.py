@@ -165,6 +165,17 @@ def test_logging_is_set_up_before_serve_opens_its_log(render):
     assert config["runtime_env"]["env_vars"][hook].startswith("vllm.logger.")
 
 
+@pytest.mark.parametrize(
+    ("source", "skips"),
+    [("Qwen/Qwen3-8B", True), ("/cache/models/qwen", True), ("s3://bucket/models/qwen", False)],
+)
+def test_ray_downloads_only_from_object_storage(render, source, skips):
+    args = render.serve_args({"model": {"source": source, "kind": "dense"}})
+    for role in ROLES:
+        callback = args[f"{role}_config"].get("callback_config", {}).get("callback_class")
+        assert callback == ("endpoint_guard.ray_engine:NoDownload" if skips else None)
+
+
 def test_aggregated_has_one_role_and_moves_nothing(render):
     args = render.serve_args(AGGREGATED)
     (config,) = args["llm_configs"]

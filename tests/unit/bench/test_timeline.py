@@ -45,6 +45,12 @@ def test_each_step_of_a_cold_start():
     )
 
 
+def test_a_start_without_a_task_that_downloads():
+    line = "INFO 2026-12-02 16:18:23,243 llm_Decode:bench 6n -- Nothing to download from object storage"
+    assert timeline.read([line, *ENGINE], BEGIN).to_replica == 23.24
+    assert any(word in line for word in timeline.WORDS)
+
+
 def test_a_warm_start_reuses_and_compiles_nothing():
     lines = [
         "(Worker pid=9) INFO 12-02 16:18:50 [decorators.py:311] Directly load AOT compilation from path /cache/vllm/torch_aot_compile/ab",

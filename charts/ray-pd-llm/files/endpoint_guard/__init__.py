@@ -14,4 +14,5 @@ into Ray Serve's ingress, where the chart mounts this folder from a ConfigMap.
     choices      one request as several, where an engine cannot give several choices
     record       what is written down of a request: log, metrics, Server-Timing
     ray_ingress  the ingress class that Ray Serve is told to use
+    ray_engine   what Ray Serve asks when it starts an engine; no part of the guard, it travels with it
 """

@@ -88,6 +88,9 @@ The name is made by Ray (Ray 2.58, llm/_internal/serve/core/server/builder.py).
   "log_engine_metrics" true
   "runtime_env" (include "ray-pd-llm.loggingFirst" .root | fromYaml)
 -}}
+{{- if not (contains "://" $values.model.source) -}}
+  {{- $_ := set $config "callback_config" (dict "callback_class" "endpoint_guard.ray_engine:NoDownload") -}}
+{{- end -}}
 {{- if eq $values.topology.mode "disaggregated" -}}
   {{- $experimental := dict "NIXL_SIDE_CHANNEL_PORT_BASE" (index $values.transport.ports .name) -}}
   {{- /* The decode deployment holds the handle to prefill, so it makes the handshake. */ -}}
