@@ -18,10 +18,12 @@ from openai import OpenAI
 from live.deployed import Deployed, Json
 from raypd.evidence import unseen_prompt
 from raypd.live.forward import forward
-from raypd.live.served import Served
+from raypd.live.served import SERVE_PORT, Served
 
-SERVE_PORT = 8000
 ANSWER_SECONDS = 120
+CONFORMANCE_SECONDS = 900
+# Of `raypd conformance`: where what is known to differ shows, and what takes little time.
+QUICK = ("models", "chat", "streaming", "errors", "limits", "auth", "unicode")
 ANSWER_TOKENS = 16
 GPU = "nvidia.com/gpu"
 ZONE = "topology.kubernetes.io/zone"
@@ -99,6 +101,16 @@ class ReleaseChecks:
         parts = [c.delta.content for chunk in chunks for c in chunk.choices if c.delta.content]
         assert len(parts) > 1
         assert chunks[-1].choices[-1].finish_reason in ("stop", "length")
+
+    def test_it_differs_from_openais_api_in_what_is_known_and_in_nothing_else(
+        self, deployed: Deployed, pytestconfig: pytest.Config
+    ) -> None:
+        groups = () if pytestconfig.getoption("--slow") else QUICK
+        options = [part for group in groups for part in ("--group", group)]
+        found = deployed.raypd("conformance", *options, seconds=CONFORMANCE_SECONDS)
+        verdicts = [check["verdict"] for check in found["checks"]]
+        assert not {"FAIL", "NOT RUN"} & set(verdicts)
+        assert verdicts.count("PASS") > len(verdicts) // 2
 
     def test_helm_test_passes(self, deployed: Deployed) -> None:
         assert "answer:" in deployed.helm("test", deployed.name, "--logs")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from live.checks import QUICK
 from local.plain_vllm import KEY, plain_vllm
 from local.results import AGGREGATED, PLAIN_VLLM, PREFILL_AND_DECODE, UNGUARDED, Results, write
 from raypd.conformance.outcome import Result, Verdict
@@ -17,9 +18,6 @@ from raypd.conformance.suite import CHECKS, checks_of
 from raypd.conformance.verb import Question, judge
 from raypd.local import chat
 from raypd.local.state import State
-
-# Where what is known to differ shows, and what takes little time.
-QUICK = ("models", "chat", "streaming", "errors", "limits", "auth", "unicode")
 
 
 @pytest.fixture(scope="module")

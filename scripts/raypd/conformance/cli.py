@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from raypd.options import Format, Output, repeatable
+from raypd.live.cli import Context, Kubeconfig
+from raypd.options import Format, Namespace, Output, repeatable
 
 app = typer.Typer()
 
@@ -18,6 +19,12 @@ def conformance(
     url: Annotated[
         str | None, typer.Argument(help="The server's URL with the version: http://host:8000/v1")
     ] = None,
+    release: Annotated[
+        str, typer.Option("--release", help="A Helm release that serves in a cluster, not a URL.")
+    ] = "",
+    namespace: Namespace = "inference",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     api_key: Annotated[
         str | None,
         typer.Option(
@@ -47,9 +54,15 @@ def conformance(
     output: Output = Format.human,
 ) -> None:
     """An endpoint against OpenAI's API, as the official client and raw HTTP see it."""
-    from raypd.conformance.verb import Question, list_checks, run
+    from raypd.conformance.verb import Question, list_checks, run, run_release
 
     if list_:
         raise typer.Exit(list_checks(group, output.value))
     question = Question(url, api_key, model, reference, group, timeout, time_limit)
-    raise typer.Exit(run(question, junit, html, output.value))
+    if release:
+        code = run_release(
+            release, namespace, kubeconfig, context, question, junit, html, output.value
+        )
+    else:
+        code = run(question, junit, html, output.value)
+    raise typer.Exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -47,8 +47,40 @@ def list_checks(groups: Sequence[str], output: Output) -> int:
     return 0
 
 
-def run(question: Question, junit_file: Path | None, html_file: Path | None, output: Output) -> int:
-    """Prints a report, writes the files, and returns the exit code.
+def run_release(
+    release: str,
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    question: Question,
+    junit_file: Path | None,
+    html_file: Path | None,
+    output: Output,
+) -> int:
+    """As `run`, of what a Helm release serves, reached through the cluster's API server."""
+    from raypd.live.cluster import Cluster
+    from raypd.live.forward import to_pod
+    from raypd.live.served import SERVE_PORT, find
+
+    if question.url:
+        raise UsageError("A URL and --release: which of the two? Give one.")
+    cluster = Cluster(kubeconfig, context)
+    served = find(cluster, release, namespace)
+    pod = served.door["metadata"]["name"]
+    question = replace(question, url=f"http://{pod}:{SERVE_PORT}{served.prefix}/v1")
+    transport = to_pod(cluster, served.namespace, pod)
+    return run(question, junit_file, html_file, output, transport)
+
+
+def run(
+    question: Question,
+    junit_file: Path | None,
+    html_file: Path | None,
+    output: Output,
+    transport: httpx.BaseTransport | None = None,
+) -> int:
+    """Prints a report, writes the files, and returns the exit code. `transport` is the way to the
+    server, None the network.
 
     Raises UsageError for what is wrong with the call, and when a server cannot be reached.
     """
@@ -56,7 +88,7 @@ def run(question: Question, junit_file: Path | None, html_file: Path | None, out
     for file in (junit_file, html_file):
         if file is not None and not file.absolute().parent.is_dir():
             raise UsageError(f"{file}: there is no folder {file.absolute().parent} to write to.")
-    report = judge(question, checks)
+    report = judge(question, checks, transport)
     if junit_file is not None:
         _write(junit_file, junit.document(report))
     if html_file is not None:
@@ -71,7 +103,8 @@ def judge(
     transport: httpx.BaseTransport | None = None,
     of_reference: httpx.BaseTransport | None = None,
 ) -> Report:
-    """Makes the checks. The transports are for tests; None is the network."""
+    """Makes the checks. `transport` is the way to the server, `of_reference` that to the other one;
+    None is the network."""
     begin = time.monotonic()
     until = begin + question.time_limit
     reference = None
@@ -116,7 +149,9 @@ def _reached(
 ) -> Endpoint:
     """The server, once it has answered something. Raises UsageError."""
     if not url:
-        raise UsageError("Which server? Give its URL, as in http://127.0.0.1:8000/v1.")
+        raise UsageError(
+            "Which server? Give its URL, as in http://127.0.0.1:8000/v1, or --release."
+        )
     try:
         parsed = httpx.URL(url)
         good = parsed.scheme in ("http", "https") and parsed.host and not parsed.query

@@ -49,11 +49,18 @@ def forward(
     reached or nothing listens on the port. `seconds` bounds each wait, not a whole request; give
     a request its own `timeout` where an answer takes longer.
     """
-    transport = _Transport(_Backend(cluster, namespace, pod))
     with httpx.Client(
-        transport=transport, base_url=f"http://{pod}:{port}", timeout=seconds, trust_env=False
+        transport=to_pod(cluster, namespace, pod),
+        base_url=f"http://{pod}:{port}",
+        timeout=seconds,
+        trust_env=False,
     ) as client:
         yield client
+
+
+def to_pod(cluster: Cluster, namespace: str, pod: str) -> httpx.BaseTransport:
+    """What `forward` puts below its client: whatever host a URL names, its port is the pod's."""
+    return _Transport(_Backend(cluster, namespace, pod))
 
 
 class _Transport(httpx.BaseTransport):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+SERVE_PORT = 8000
 _TELEMETRY_PORT = "9090"  # NIXL's default
 
 

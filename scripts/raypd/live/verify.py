@@ -27,7 +27,7 @@ from raypd.live.forward import forward
 from raypd.live.proof import fabric, nixl_log, verdicts
 from raypd.live.proof.counters import Meter, breaks, meter
 from raypd.live.proof.verdicts import Check, Verdict, Window
-from raypd.live.served import Served, asks_for_efa, find
+from raypd.live.served import SERVE_PORT, Served, asks_for_efa, find
 from raypd.live.snapshot import component_of
 from raypd.report import Output, UsageError
 
@@ -37,7 +37,6 @@ Logs = dict[str, dict[str, nixl_log.NixlLog]]  # by role and pod
 Traffic = dict[str, dict[str, fabric.Traffic]]
 _T = TypeVar("_T")
 
-SERVE_PORT = 8000
 _ANSWER_TOKENS = 4
 _MOST_CHARACTERS = 6000  # of a prompt: enough KV to be seen, and over in a second
 _WINDOWS = 4  # of requests, until the counters tell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import httpx
@@ -14,7 +15,7 @@ from raypd.conformance import html, junit
 from raypd.conformance.outcome import Result, Verdict, Wrong
 from raypd.conformance.report import Report
 from raypd.conformance.suite import CHECKS, GROUPS
-from raypd.conformance.verb import Question, judge, list_checks, run
+from raypd.conformance.verb import Question, judge, list_checks, run, run_release
 from raypd.report import UsageError
 from unit.conformance.misbehaviours.usage import MISBEHAVIOURS
 from unit.conformance.served import serve
@@ -99,6 +100,30 @@ def test_over_a_socket_a_right_server_passes_with_code_0(tmp_path: Path, capsys)
     assert (found["url"], found["model"], found["reference"]) == (url, MODEL, reference)
     cases = ElementTree.parse(tmp_path / "r.xml").getroot().findall("testsuite/testcase")
     assert len(cases) == len(CHECKS) == (tmp_path / "r.html").read_text().count("<tr>")
+
+
+def test_of_a_release_the_door_is_asked_through_the_cluster(monkeypatch, capsys) -> None:
+    door = {"metadata": {"name": "head-1"}}
+    served = SimpleNamespace(namespace="inference", door=door, prefix="")
+    asked = []
+
+    def to_pod(cluster: object, namespace: str, pod: str) -> Stub:
+        asked.append((cluster, namespace, pod))
+        return Stub()
+
+    monkeypatch.setattr("raypd.live.cluster.Cluster", lambda *given: given)
+    monkeypatch.setattr("raypd.live.served.find", lambda cluster, release, namespace: served)
+    monkeypatch.setattr("raypd.live.forward.to_pod", to_pod)
+    question = Question(None, KEY, groups=["models"])
+    code = run_release("llm", "inference", None, "mine", question, None, None, "json")
+    assert json.loads(capsys.readouterr().out)["url"] == "http://head-1:8000/v1"
+    assert asked == [((None, "mine"), "inference", "head-1")]
+    assert code == 0
+
+
+def test_a_url_and_a_release_are_one_too_many() -> None:
+    with pytest.raises(UsageError, match="which of the two"):
+        run_release("llm", "x", None, None, Question("http://x/v1"), None, None, "human")
 
 
 def test_a_wrong_server_fails_with_code_1(tmp_path: Path, capsys) -> None:
