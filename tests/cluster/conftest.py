@@ -19,7 +19,15 @@ NAME = "test"
 REFERENCE = ROOT / "values" / "g6-qwen3.5-9b.yaml"
 # A start takes more time than most tests. The first of these share the reference deployment, the
 # last of them removes it; then come those that install something else.
-ORDER = ("devcluster", "install", "faults", "upgrade", "aggregated", "scheduling")
+ORDER = (
+    "devcluster",
+    "install",
+    "network_policy",
+    "faults",
+    "upgrade",
+    "aggregated",
+    "scheduling",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

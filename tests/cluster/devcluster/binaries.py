@@ -1,4 +1,5 @@
-"""The programs of the cluster: Kubernetes, CoreDNS and the KubeRay operator, built once with Go."""
+"""The programs of the cluster: Kubernetes, CoreDNS, kube-router and the KubeRay operator, built once
+with Go."""
 
 from __future__ import annotations
 
@@ -32,6 +33,11 @@ def coredns() -> Path:
 
 
 @cache
+def router() -> Path:
+    return _plain("kube-router")
+
+
+@cache
 def operator() -> Path:
     """KubeRay's operator, statically linked: its image holds nothing else."""
     return _plain("kuberay")
@@ -42,6 +48,7 @@ def obtain_all() -> None:
     for program in KUBERNETES:
         kubernetes(program)
     coredns()
+    router()
     operator()
 
 

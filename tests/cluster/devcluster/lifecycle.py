@@ -193,10 +193,11 @@ def _build(cluster: State, wanted: list[images.Image], say: Say) -> None:
         host = hosts[node.name]
         _wait_for_node(api, host, node)
         hardware.advertise_devices(api, node)
+        nodes.start_firewall(host, node, addresses, authority)
     say("nodes ready")
     wait("the KubeRay operator's start", lambda: kuberay.running(api), 90)
     for host in hosts.values():
-        _demand(host, ("containerd", "kubelet", "kube-proxy"))
+        _demand(host, ("containerd", "kubelet", "kube-proxy", "kube-router"))
     _demand(hub, (*control_plane.DAEMONS, "coredns"))
 
 

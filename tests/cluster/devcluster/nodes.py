@@ -1,4 +1,4 @@
-"""A node: a machine with containerd, kubelet and kube-proxy."""
+"""A node: a machine with containerd, kubelet, kube-proxy and kube-router's firewall."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from cluster.devcluster import cgroups, hardware, store
-from cluster.devcluster.binaries import kubernetes
+from cluster.devcluster.binaries import kubernetes, router
 from cluster.devcluster.certificates import Authority
 from cluster.devcluster.control_plane import server
 from cluster.devcluster.layout import DOMAIN, NVME, OWN_FOLDERS, Addresses, Node
@@ -147,6 +147,29 @@ def start_proxy(machine: Machine, node: Node, addresses: Addresses, authority: A
     path = machine.folder / "kube-proxy.yaml"
     path.write_text(yaml.safe_dump(config))
     machine.start("kube-proxy", kubernetes("kube-proxy"), f"--config={path}")
+
+
+def start_firewall(
+    machine: Machine, node: Node, addresses: Addresses, authority: Authority
+) -> None:
+    """Makes NetworkPolicies hold for the node's pods; the node has to be registered."""
+    kubeconfig = authority.kubeconfig(
+        authority.folder / f"router-{node.name}.kubeconfig",
+        server(addresses),
+        "kube-router",
+        ["system:masters"],
+    )
+    machine.start(
+        "kube-router",
+        router(),
+        f"--kubeconfig={kubeconfig}",
+        f"--hostname-override={node.name}",
+        f"--service-cluster-ip-range={addresses.services}",
+        "--run-firewall",
+        "--run-router=false",
+        "--run-service-proxy=false",
+        "--health-port=0",
+    )
 
 
 def _pod_network(node: Node) -> str:

@@ -18,6 +18,7 @@ NEEDED = {
     "debootstrap": "debootstrap",
     "etcd-server": "etcd",
     "iproute2": "ip",
+    "ipset": "ipset",
     "iptables": "iptables",
     "procps": "sysctl",
     "runc": "runc",
