@@ -176,6 +176,16 @@ def test_ray_downloads_only_from_object_storage(render, source, skips):
         assert callback == ("endpoint_guard.ray_engine:NoDownload" if skips else None)
 
 
+def test_no_class_is_named_that_a_path_of_ones_own_hides(render):
+    values = {
+        "endpoint": {"guard": {"enabled": False}},
+        "decode": {"env": {"PYTHONPATH": "/code"}},
+    }
+    args = render.serve_args(values)
+    assert "callback_config" in args["prefill_config"]
+    assert "callback_config" not in args["decode_config"]
+
+
 def test_aggregated_has_one_role_and_moves_nothing(render):
     args = render.serve_args(AGGREGATED)
     (config,) = args["llm_configs"]

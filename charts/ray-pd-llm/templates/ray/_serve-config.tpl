@@ -88,7 +88,9 @@ The name is made by Ray (Ray 2.58, llm/_internal/serve/core/server/builder.py).
   "log_engine_metrics" true
   "runtime_env" (include "ray-pd-llm.loggingFirst" .root | fromYaml)
 -}}
-{{- if not (contains "://" $values.model.source) -}}
+{{- /* The class lies in the guard's folder, which a PYTHONPATH of one's own may hide where no guard is (RPD188). */ -}}
+{{- $hidden := and (not $values.endpoint.guard.enabled) (or (hasKey $values.model.env "PYTHONPATH") (hasKey $role.env "PYTHONPATH")) -}}
+{{- if not (or $hidden (contains "://" $values.model.source)) -}}
   {{- $_ := set $config "callback_config" (dict "callback_class" "endpoint_guard.ray_engine:NoDownload") -}}
 {{- end -}}
 {{- if eq $values.topology.mode "disaggregated" -}}
