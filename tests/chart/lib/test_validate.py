@@ -37,6 +37,7 @@ RULES = [
     ("RPD120", "model.env.VLLM_NIXL_SIDE_CHANNEL_PORT", {"model": {"env": {"VLLM_NIXL_SIDE_CHANNEL_PORT": 5600}}}, {"model": {"env": {"VLLM_LOGGING_LEVEL": "DEBUG"}}}),
     ("RPD120", "prefill.env.TRITON_CACHE_DIR", role("prefill", env={"TRITON_CACHE_DIR": "/tmp/t"}), role("prefill", env={"OMP_NUM_THREADS": 4})),
     ("RPD120", "head.env.RAY_ADDRESS", role("head", env={"RAY_ADDRESS": "auto"}), role("head", env={"RAY_LOG_LEVEL": "debug"})),
+    ("RPD120", "head.env.RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING", role("head", env={"RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": 1}), role("head", env={"RAY_SERVE_ENABLE_HA_PROXY": 1})),
     ("RPD121", "decode.engineArgs.dtype", role("decode", engineArgs={"dtype": "float16"}), role("decode", engineArgs={"enforce_eager": True})),
     ("RPD121", "model.engineArgs.kv_transfer_config", {"model": {"engineArgs": {"kv_transfer_config": {}}}}, {"model": {"engineArgs": {"seed": 1}}}),
     ("RPD122", "transport.extraConfig.backends", {"transport": {"extraConfig": {"backends": ["UCX"]}}}, {"transport": {"extraConfig": {"engine_ttl": 60}}}),
