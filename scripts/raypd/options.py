@@ -33,6 +33,9 @@ Chart = Annotated[
     Path | None, typer.Option("--chart", help="Chart folder or .tgz; default: this checkout's.")
 ]
 Release = Annotated[str, typer.Option("--release", help="Name of the Helm release.")]
+ServingRelease = Annotated[
+    str, typer.Option("--release", help="A Helm release that serves in a cluster.")
+]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the release.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="For people, or JSON for programs.")]
 

@@ -19,6 +19,7 @@ from cluster.load import Endpoint
 from cluster.target import Target
 from live.deployed import Deployed
 from raypd.live.forward import forward
+from raypd.live.snapshot import SERVE_PORT
 
 NAMESPACE = "inference"
 NAME = "llm"
@@ -141,7 +142,7 @@ class Release:
         """The Service, from this machine; skips the test where it cannot be reached."""
         if not self.target.simulated:
             pytest.skip("this machine cannot reach the cluster's service addresses")
-        url = f"http://{self.service().spec.cluster_ip}:8000"
+        url = f"http://{self.service().spec.cluster_ip}:{SERVE_PORT}"
         models = httpx.get(f"{url}/v1/models", timeout=60, trust_env=False).json()["data"]
         return Endpoint(url, models[0]["id"])
 

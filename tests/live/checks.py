@@ -18,7 +18,8 @@ from openai import OpenAI
 from live.deployed import Deployed, Json
 from raypd.evidence import unseen_prompt
 from raypd.live.forward import forward
-from raypd.live.served import SERVE_PORT, Served
+from raypd.live.served import Served
+from raypd.live.snapshot import SERVE_PORT
 
 ANSWER_SECONDS = 120
 CONFORMANCE_SECONDS = 900

@@ -9,7 +9,17 @@ import typer
 
 from raypd.live.cli import Context, Kubeconfig
 from raypd.local.cli import Wait
-from raypd.options import Chart, Format, Namespace, Output, Set, SetString, Values, repeatable
+from raypd.options import (
+    Chart,
+    Format,
+    Namespace,
+    Output,
+    ServingRelease,
+    Set,
+    SetString,
+    Values,
+    repeatable,
+)
 
 app = typer.Typer(
     name="bench",
@@ -170,9 +180,7 @@ def start(
     ] = None,
     chart: Chart = None,
     wait: Wait = 600,
-    release: Annotated[
-        str, typer.Option("--release", help="A Helm release that serves in a cluster.")
-    ] = "",
+    release: ServingRelease = "",
     namespace: Namespace = "inference",
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from raypd.live.cli import Context, Kubeconfig
-from raypd.options import Format, Namespace, Output, repeatable
+from raypd.options import Format, Namespace, Output, ServingRelease, repeatable
 
 app = typer.Typer()
 
@@ -19,9 +19,7 @@ def conformance(
     url: Annotated[
         str | None, typer.Argument(help="The server's URL with the version: http://host:8000/v1")
     ] = None,
-    release: Annotated[
-        str, typer.Option("--release", help="A Helm release that serves in a cluster, not a URL.")
-    ] = "",
+    release: ServingRelease = "",
     namespace: Namespace = "inference",
     kubeconfig: Kubeconfig = None,
     context: Context = None,

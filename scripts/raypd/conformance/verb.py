@@ -60,7 +60,8 @@ def run_release(
     """As `run`, of what a Helm release serves, reached through the cluster's API server."""
     from raypd.live.cluster import Cluster
     from raypd.live.forward import to_pod
-    from raypd.live.served import SERVE_PORT, find
+    from raypd.live.served import find
+    from raypd.live.snapshot import SERVE_PORT
 
     if question.url:
         raise UsageError("A URL and --release: which of the two? Give one.")

@@ -13,12 +13,10 @@ from raypd import yaml_text
 from raypd.lint.contract import contract_for
 from raypd.lint.subject import Group, Subject, mapping, sequence
 from raypd.live.applications import applications
-from raypd.live.snapshot import ENGINES, HEAD, Snapshot, component_of, labels
+from raypd.live.snapshot import ENGINES, HEAD, SERVE_PORT, Snapshot, component_of, labels
 from raypd.render import Rendered
 
 Json = dict[str, Any]
-
-_SERVE_PORT = 8000
 
 # What vLLM 0.26 says when an engine's process is through with its weights, and with everything.
 _LOADED = re.compile(r"Model loading took|Loading weights took")
@@ -106,7 +104,7 @@ def endpoint(rayservice: Json) -> str:
     service = mapping(spec.get("serveService"))
     name = mapping(service.get("metadata")).get("name") or f"{metadata['name']}-serve-svc"
     ports = sequence(mapping(service.get("spec")).get("ports"))
-    port = mapping(ports[0]).get("port") if ports else _SERVE_PORT
+    port = mapping(ports[0]).get("port") if ports else SERVE_PORT
     prefixes = [
         str(mapping(application).get("route_prefix") or "")
         for application in sequence(_serve_config(rayservice).get("applications"))

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-SERVE_PORT = 8000
 _TELEMETRY_PORT = "9090"  # NIXL's default
 
 

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # as Kubernetes writes it
 DASHBOARD_PORT = 8265
+SERVE_PORT = 8000
 SERVE_URL = "/api/serve/applications/"
 RAY_API = "/apis/ray.io/v1"
 HEAD, ENGINES, TEST = "head", ("prefill", "decode", "engine"), "test"

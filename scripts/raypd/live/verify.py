@@ -27,8 +27,8 @@ from raypd.live.forward import forward
 from raypd.live.proof import fabric, nixl_log, verdicts
 from raypd.live.proof.counters import Meter, breaks, meter
 from raypd.live.proof.verdicts import Check, Verdict, Window
-from raypd.live.served import SERVE_PORT, Served, asks_for_efa, find
-from raypd.live.snapshot import component_of
+from raypd.live.served import Served, asks_for_efa, find
+from raypd.live.snapshot import SERVE_PORT, component_of
 from raypd.report import Output, UsageError
 
 Json = dict[str, Any]
