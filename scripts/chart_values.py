@@ -196,7 +196,7 @@ def values_yaml(schema: Schema) -> str:
 
 
 def kind_of(schema: Schema) -> str:
-    kind = schema["type"]
+    kind = " or ".join([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
     if "enum" in schema:
         return " \\| ".join(f"`{v}`" for v in schema["enum"])
     bounds = [
@@ -204,7 +204,7 @@ def kind_of(schema: Schema) -> str:
         for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
         if key in schema
     ]
-    return " ".join([str(kind), ", ".join(bounds)]).strip()
+    return " ".join([kind, ", ".join(bounds)]).strip()
 
 
 def reference_rows(schema: Schema, prefix: str) -> list[str]:

@@ -80,6 +80,7 @@ def accepted_values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     elif "integer" in kinds:
         low, high = schema["minimum"], schema["maximum"]
         options.append(st.sampled_from([low, high]) | st.integers(low, high))
+        options += [st.just(schema["default"])] * ("string" in kinds)
     elif "number" in kinds:
         options.append(st.floats(0.01, schema.get("maximum", 1000), allow_nan=False))
     elif "string" in kinds:
@@ -151,9 +152,8 @@ def test_one_forbidden_thing_is_always_refused(render, data):
 def forbidden(schema: dict[str, Any]) -> list[Any]:
     """Values that the schema of one leaf forbids: a wrong type, and one beyond each bound."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    (kind,) = (k for k in kinds if k != "null")
     text = "\t no such thing \n"
-    wrong: list[Any] = [7 if kind == "string" else text]
+    wrong: list[Any] = [text if "string" not in kinds else True if "integer" in kinds else 7]
     if "enum" in schema or "pattern" in schema:
         wrong.append(text)
     if "minimum" in schema:

@@ -6,6 +6,7 @@ from typing import Any
 
 from raypd.importer.draft import Draft
 from raypd.importer.read import Original
+from raypd.lint.speed import transport
 from raypd.lint.subject import EFA, Engine, ingress_options, mapping, sequence, whole
 from raypd.lint.transfer import CONV_LAYOUT, NIXL, PORT_BASE, ROLES
 from raypd.schema import shown
@@ -45,6 +46,7 @@ def serve(draft: Draft, original: Original, models: dict[str, Any]) -> None:
     if original.disaggregated:
         _transfer(draft, original)
         _kind(draft, original, models)
+        _blocks(draft, models)
     _endpoint(draft, original)
 
 
@@ -143,6 +145,13 @@ def _kind(draft: Draft, original: Original, models: dict[str, Any]) -> None:
         + f" {CONV_LAYOUT}=DS or the hybrid KV cache manager.",
         "`model.kind`: hybrid where the model's config.json has layers of Mamba or linear attention.",
     )
+
+
+def _blocks(draft: Draft, models: dict[str, Any]) -> None:
+    """Where the original leaves blocks to vLLM, and the chart would not."""
+    kind = draft.get("model.kind") or models[draft.get("model.source")]["kind"]
+    if kind in transport()["blockSize"] and draft.get("model.blockSize") is None:
+        draft.put("model.blockSize", 0)
 
 
 def _engine(draft: Draft, role: str, engine: Engine) -> None:

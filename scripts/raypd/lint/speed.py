@@ -19,10 +19,12 @@ _SHOWN = (
     131072  # bytes of the descriptor whose figures are told: blocks of 32 tokens of an 8B model
 )
 
+_VLLM_BLOCK = 16  # tokens on CUDA, if vLLM is told nothing (vLLM 0.26, config/cache.py)
+
 
 @cache
 def transport() -> dict[str, dict[str, Any]]:
-    """The table of paths."""
+    """The table of paths, and of what is best moved over them."""
     return tables(default_chart(), "transport")["transport"]
 
 
@@ -43,9 +45,35 @@ def reads_between_gpus_of_one_host(subject: Subject) -> Iterator[Finding]:
             )
 
 
+def moves_large_pieces(subject: Subject) -> Iterator[Finding]:
+    """Blocks of few tokens between GPUs over UCX; what a connector makes of the layers of a hybrid model
+    is not judged."""
+    best = transport()["blockSize"].get((subject.model or {}).get("kind"))
+    if not subject.pair or not best:
+        return
+    for engine in subject.pair:
+        written = engine.kwargs.get("block_size")
+        tokens = written if isinstance(written, int) else _VLLM_BLOCK
+        figures = best["measured"]
+        if (
+            engine.extra.get("backends") == ["UCX"]
+            and any(group.gpus for group in homes_of(subject, engine))
+            and tokens <= min(figures)
+        ):
+            yield warning(
+                "RPD381",
+                f"{engine.path}.engine_kwargs.block_size",
+                f"Blocks of {tokens} tokens{'' if written else ', as vLLM takes if told nothing'}: each "
+                f"layer of each block is a read of its own, {figures[min(figures)]:g} GB/s where blocks of "
+                f"{best['tokens']} gave {figures[best['tokens']]:g}.",
+                f"`block_size: {best['tokens']}` in both roles (the chart's `model.blockSize: auto`), unless "
+                "prompts share beginnings shorter than that.",
+            )
+
+
 def _slow(group: Group) -> Iterator[tuple[str, str, str]]:
     """Variables of the group that keep UCX from CUDA IPC: name, what it is, what to write."""
-    for name, value in transport()["sameHostPcie"]["env"].items():
+    for name, value in transport()["paths"]["sameHostPcie"]["env"].items():
         written = group.env.get(name, {})
         if "valueFrom" not in written and str(written.get("value", "")).lower() not in _ON:
             yield name, f"`{written['value']}`" if written else "not set", f"`{name}: {value}`"
@@ -57,7 +85,7 @@ def _slow(group: Group) -> Iterator[tuple[str, str, str]]:
 
 
 def _figures() -> str:
-    path = transport()["sameHostPcie"]
+    path = transport()["paths"]["sameHostPcie"]
     return f"{path['without'][_SHOWN]:g} GB/s where CUDA IPC gave {path['measured'][_SHOWN]:g}"
 
 
@@ -70,4 +98,4 @@ def _may_meet(one: Group, other: Group) -> bool:
     return all(labels[0][key] == labels[1][key] for key in labels[0].keys() & labels[1].keys())
 
 
-CHECKS: list[Check] = [reads_between_gpus_of_one_host]
+CHECKS: list[Check] = [reads_between_gpus_of_one_host, moves_large_pieces]

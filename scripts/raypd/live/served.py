@@ -52,7 +52,7 @@ class Served:
         hosts = {pod["spec"].get("nodeName") for pod in self.pods}
         with_gpu = all(_has(pod, GPU) for pod in self.pods)
         if self.disaggregated and over_ucx and with_gpu and len(hosts) == 1:
-            return transport()["sameHostPcie"]["floor"]
+            return transport()["paths"]["sameHostPcie"]["floor"]
         return None
 
 

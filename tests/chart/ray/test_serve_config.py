@@ -67,6 +67,28 @@ def test_what_must_agree_comes_from_the_model_block_alone(render):
     assert (both["prefill"]["seed"], both["decode"]["seed"]) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        ({"source": "Qwen/Qwen3-8B"}, 128),
+        ({"source": "acme/unknown", "kind": "dense"}, 128),
+        ({"source": "acme/unknown", "kind": "dense", "blockSize": None}, 128),
+        ({"source": "Qwen/Qwen3-8B", "blockSize": 0}, None),
+        ({"source": "Qwen/Qwen3-8B", "blockSize": 16}, 16),
+        ({"source": "Qwen/Qwen3.5-9B"}, None),
+        ({"source": "acme/unknown", "kind": "hybrid", "blockSize": 528}, 528),
+    ],
+)
+def test_blocks_are_what_moves_fast_unless_a_value_says_otherwise(render, model, size):
+    both = engine_kwargs(render.serve_args({"model": model}))
+    assert [both[role].get("block_size") for role in ROLES] == [size, size]
+
+
+def test_where_nothing_moves_blocks_are_left_to_vllm(render):
+    args = render.serve_args({**AGGREGATED, "model": {"source": "Qwen/Qwen3-8B"}})
+    assert "block_size" not in args["llm_configs"][0]["engine_kwargs"]
+
+
 def test_a_false_of_the_role_wins_over_the_models_true(render):
     values = {
         "model": {"engineArgs": {"enable_prefix_caching": True}},

@@ -166,6 +166,8 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
             "dtype": "auto",
         },
     },
+    "blocks as vLLM has them": {"model": {"source": "Qwen/Qwen3-8B", "blockSize": 0}},
+    "blocks as the chart has them": {"model": {"source": "Qwen/Qwen3-8B"}},
     "everything beside": {
         "ingress": {"enabled": True, "hosts": ["llm.example.com"], "className": "alb"},
         "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]},

@@ -17,7 +17,7 @@ TOLD = {
     "right.yaml": set(),
     "by-file.yaml": {"RPD246"},
     "aggregated.json": {"RPD501"},
-    "two-groups.yaml": {"RPD246", "RPD372", "RPD378", "RPD380"},
+    "two-groups.yaml": {"RPD246", "RPD372", "RPD378", "RPD380", "RPD381"},
     "one-group.yaml": {
         *("RPD244", "RPD246", "RPD322", "RPD335", "RPD337", "RPD345", "RPD346", "RPD372"),
         *("RPD378", "RPD501", "RPD575", "RPD576"),

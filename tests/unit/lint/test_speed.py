@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from raypd.lint.speed import transport
-from unit.lint.sample import Sample
+from unit.lint.sample import ABSENT, Sample
 from unit.lint.test_fabric import over_ucx
 
 ZCOPY = "UCX_CUDA_IPC_ENABLE_GET_ZCOPY"
@@ -89,8 +91,37 @@ def test_a_variable_from_a_secret_is_not_guessed_at() -> None:
     assert told(sample) == []
 
 
+def test_small_blocks_of_a_dense_model_are_told_on_both_roles() -> None:
+    sample = over_ucx(Sample())
+    for role in ("prefill", "decode"):
+        sample.put(f"{role}:engine_kwargs|block_size", ABSENT)
+    found = sample.findings("RPD381")
+    assert [f.path.rpartition(".engine_kwargs.")[2] for f in found] == ["block_size"] * 2
+    assert "16 tokens, as vLLM takes if told nothing" in found[0].message
+    assert "21 GB/s where blocks of 128 gave 70" in found[0].message
+    for role in ("prefill", "decode"):
+        sample.put(f"{role}:engine_kwargs|block_size", 16)
+    assert [f.message.partition(":")[0] for f in sample.findings("RPD381")] == [
+        "Blocks of 16 tokens"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "model"), [(128, {"kind": "dense"}), (16, {"kind": "hybrid"}), (16, None)]
+)
+def test_large_blocks_and_other_models_are_left_alone(tokens: int, model: Any) -> None:
+    sample = over_ucx(Sample())
+    sample.model = model
+    for role in ("prefill", "decode"):
+        sample.put(f"{role}:engine_kwargs|block_size", tokens)
+    assert sample.findings("RPD381") == []
+
+
 def test_what_the_chart_sets_is_faster_than_without_at_every_size() -> None:
-    for name, path in transport().items():
+    for kind, best in transport()["blockSize"].items():
+        assert best["source"], kind
+        assert max(best["measured"], key=best["measured"].__getitem__) == best["tokens"]
+    for name, path in transport()["paths"].items():
         assert path["source"], name
         if "without" in path:
             assert path["measured"].keys() == path["without"].keys()

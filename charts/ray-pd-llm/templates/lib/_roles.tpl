@@ -71,6 +71,17 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
 {{- $kind -}}
 {{- end -}}
 
+{{/* Tokens of a KV block; 0 where vLLM chooses. */}}
+{{- define "ray-pd-llm.blockSize" -}}
+{{- $size := .Values.model.blockSize -}}
+{{- if eq (toString $size) "auto" -}}
+  {{- $kind := include "ray-pd-llm.modelKind" . -}}
+  {{- $table := .Files.Get "files/transport.yaml" | fromYaml -}}
+  {{- $size = eq .Values.topology.mode "disaggregated" | ternary (dig "blockSize" $kind "tokens" 0 $table) 0 -}}
+{{- end -}}
+{{- int $size -}}
+{{- end -}}
+
 {{/* The model's shape as JSON; an empty object for a model that is not known. */}}
 {{- define "ray-pd-llm.model" -}}
 {{- index .Tables.models .Values.model.source | default dict | toJson -}}

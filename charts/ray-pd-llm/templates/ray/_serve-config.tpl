@@ -139,7 +139,7 @@ env_vars:
 {{- range $argument, $value := dict
   "revision" $model.revision
   "quantization" $model.quantization
-  "block_size" $model.blockSize
+  "block_size" (include "ray-pd-llm.blockSize" .root | int)
   "max_num_seqs" $role.maxNumSeqs
   "max_num_batched_tokens" $role.maxNumBatchedTokens
 -}}
