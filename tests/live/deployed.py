@@ -69,7 +69,7 @@ class Deployed:
         """The verb's JSON; fails with it unless the exit code is 0. What the verb tells a person
         meanwhile goes where pytest's own output goes."""
         where = ["--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace]
-        command = [sys.executable, "-m", "raypd", verb, "--release", self.name, *where]
+        command = [sys.executable, "-m", "raypd", *verb.split(), "--release", self.name, *where]
         done = subprocess.run(
             [*command, "--output", "json", *options],
             stdout=subprocess.PIPE,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import psutil
 import pytest
 
-from raypd.bench import kv
+from raypd.bench import ends, kv
+from raypd.bench.ends import Here
 from raypd.bench.kv import Pieces, Question, measure
 from raypd.toolchain import runtime_environment, runtime_python
 
@@ -13,17 +16,18 @@ from raypd.toolchain import runtime_environment, runtime_python
 LAYOUTS = (Pieces(1, 8 << 20), Pieces(64, 32 << 10), Pieces(3, 1 << 20))
 
 
+def asked(fabrics: Sequence[str], layouts: Sequence[Pieces]) -> Question:
+    def start(env: Mapping[str, str]) -> Here:
+        return Here(runtime_python(), {**runtime_environment(), **env})
+
+    chosen = {name: kv.FABRICS[name] for name in fabrics}
+    return Question((start, start), "127.0.0.1", ["host"], chosen, layouts, time_limit=300)
+
+
 @pytest.fixture(scope="module")
 def measured() -> tuple[list[kv.Row], dict[str, str]]:
     versions: dict[str, str] = {}
-    question = Question(
-        runtime_python(),
-        runtime_environment(),
-        ["host"],
-        ["default", "tcp"],
-        LAYOUTS,
-        time_limit=300,
-    )
+    question = asked(["default", "tcp"], LAYOUTS)
     return list(measure(question, versions)), versions
 
 
@@ -52,24 +56,16 @@ def test_the_versions_are_those_that_were_used(measured) -> None:
 
 
 def test_wrong_bytes_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    broken = kv.WORKER.read_text().replace(
+    broken = ends.WORKER.read_text().replace(
         "order.astype(np.int64) * length", "0 * order.astype(np.int64)"
     )
-    assert broken != kv.WORKER.read_text()
+    assert broken != ends.WORKER.read_text()
     worker = tmp_path / "worker.py"
     worker.write_text(broken)
-    monkeypatch.setattr(kv, "WORKER", worker)
-    question = Question(
-        runtime_python(),
-        runtime_environment(),
-        ["host"],
-        ["default"],
-        [Pieces(4, 4096)],
-        time_limit=120,
-    )
-    (row,) = measure(question, {})
+    monkeypatch.setattr(ends, "WORKER", worker)
+    (row,) = measure(asked(["default"], [Pieces(4, 4096)]), {})
     assert row["error"] == "RuntimeError: NIXL says DONE, but the bytes are not the target's."
 
 
 def test_nothing_is_left_running(measured) -> None:
-    assert not [p for p in psutil.Process().children() if str(kv.WORKER) in p.cmdline()]
+    assert not [p for p in psutil.Process().children() if str(ends.WORKER) in p.cmdline()]

@@ -40,13 +40,17 @@ TimeLimit = Annotated[
 @app.command()
 def kv(
     memory: Annotated[
-        list[str], repeatable("--memory", help="host or vram; default: what this machine has.")
+        list[str],
+        repeatable(
+            "--memory", help="host or vram; default: what this machine has, host in a release."
+        ),
     ],
     fabric: Annotated[
         list[str],
         repeatable(
             "--fabric",
-            help="default, cuda-ipc, cma, tcp, libfabric; default: all that go over UCX.",
+            help="default, cuda-ipc, cma, tcp, libfabric; default: all that go over UCX; in a release,"
+            " what its engines use, and tcp.",
         ),
     ],
     descriptors: Annotated[
@@ -65,27 +69,30 @@ def kv(
         int, typer.Option("--case-seconds", min=1, help="Seconds that one layout may take.")
     ] = 20,
     time_limit: TimeLimit = 900,
+    release: ServingRelease = "",
+    namespace: Namespace = "inference",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     json: Json = None,
     html: Html = None,
     png: Png = None,
     output: Output = Format.human,
 ) -> None:
-    """NIXL alone, between two processes of this machine: GB/s against a plain copy of the path."""
+    """NIXL alone: GB/s between two processes of this machine against a plain copy of the path, or between a
+    prefill pod and a decode pod of a release against a plain TCP connection."""
+    from raypd.bench import verb
     from raypd.bench.report import Files
-    from raypd.bench.verb import run_kv
+    from raypd.report import UsageError
 
     files = Files(json, html, png)
+    options = verb.KvOptions(memory, fabric, descriptors, threads, case_seconds, time_limit)
+    if not release:
+        raise typer.Exit(verb.run_kv(python, options, files, output.value))
+    if python:
+        raise UsageError("--python: in a release, the engines' own Python is used.")
     raise typer.Exit(
-        run_kv(
-            python,
-            memory,
-            fabric,
-            descriptors,
-            threads,
-            case_seconds,
-            time_limit,
-            files,
-            output.value,
+        verb.run_kv_of_release(
+            release, namespace, kubeconfig, context, options, files, output.value
         )
     )
 

@@ -6,22 +6,14 @@ engines. A read that takes too long ends its pair; the pieces that are left get 
 
 from __future__ import annotations
 
-import json
-import os
-import queue
 import re
-import signal
 import statistics
-import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raypd.bench.ends import START_SECONDS, End, Failure, Start
 from raypd.bench.report import Column, Presentation, Row, number
 from raypd.report import UsageError
 
@@ -31,9 +23,7 @@ if TYPE_CHECKING:
 
     from raypd.bench.report import Results
 
-WORKER = Path(__file__).with_name("inside") / "kv_worker.py"
 REPEATS = 3
-START_SECONDS = 120  # of a process: imports of torch and NIXL, CUDA, and filling the buffer
 
 
 @dataclass(frozen=True)
@@ -102,12 +92,13 @@ def pieces_of(text: str) -> Pieces:
 
 @dataclass(frozen=True)
 class Question:
-    """What is measured: the options of the command line. Times are in seconds."""
+    """What is measured, by the options of the command line: the target and the initiator as they are
+    started, and where the target listens for a plain connection. Times are in seconds."""
 
-    python: Path
-    env: Mapping[str, str]
+    starts: tuple[Start, Start]
+    listen: str
     memories: Sequence[str]
-    fabrics: Sequence[str]
+    fabrics: Mapping[str, Fabric]
     layouts: Sequence[Pieces]
     threads: int = 4
     case_seconds: float = 20
@@ -119,14 +110,14 @@ def measure(question: Question, versions: dict[str, str]) -> Iterator[Row]:
     until = time.monotonic() + question.time_limit
     for memory in question.memories:
         for name in question.fabrics:
-            if memory in FABRICS[name].memories:
+            if memory in question.fabrics[name].memories:
                 yield from _of_fabric(question, memory, name, until, versions)
 
 
 def _of_fabric(
     question: Question, memory: str, name: str, until: float, versions: dict[str, str]
 ) -> Iterator[Row]:
-    fabric, left = FABRICS[name], list(question.layouts)
+    fabric, left = question.fabrics[name], list(question.layouts)
     yardstick: float | None = None
     while left:
         pair: Pair | None = None
@@ -144,7 +135,7 @@ def _of_fabric(
                 left.pop(0)
         except Failure as failure:
             for pieces in left if failure.final else left[:1]:
-                yield _empty(memory, name, pieces) | {"error": str(failure)}
+                yield _empty(question, memory, name, pieces) | {"error": str(failure)}
             left = [] if failure.final else left[1:]
         finally:
             if pair is not None:
@@ -167,37 +158,29 @@ def _row(
         copied = pair.ask({"do": "copy", **ask}, question.case_seconds, until)
         yardstick = pieces.bytes / statistics.median(copied["seconds"]) / 1e9
     rate = pieces.bytes / statistics.median(read["seconds"]) / 1e9
-    return _empty(memory, name, pieces) | {
+    return _empty(question, memory, name, pieces) | {
         "path": path_of(pair.log(), pieces.size),
         "gb_per_s": rate,
         "best_gb_per_s": pieces.bytes / min(read["seconds"]) / 1e9,
         "first_s": read["first"],
         "prepare_s": read["prepare"],
-        "yardstick": FABRICS[name].yardstick,
+        "yardstick": question.fabrics[name].yardstick,
         "yardstick_gb_per_s": yardstick,
         "share": rate / yardstick,
     }
 
 
-def _empty(memory: str, name: str, pieces: Pieces) -> Row:
+def _empty(question: Question, memory: str, name: str, pieces: Pieces) -> Row:
     figures = ("path", "gb_per_s", "best_gb_per_s", "first_s", "prepare_s")
     return {
         "memory": memory,
         "fabric": name,
-        "env": dict(FABRICS[name].env),
+        "env": dict(question.fabrics[name].env),
         "descriptors": pieces.count,
         "bytes_each": pieces.size,
         "layout": str(pieces),
         **dict.fromkeys((*figures, "yardstick", "yardstick_gb_per_s", "share", "error")),
     }
-
-
-class Failure(Exception):
-    """Why a case has no figure. `final`: the fabric has none for any layout."""
-
-    def __init__(self, message: str, final: bool = False) -> None:
-        super().__init__(message)
-        self.final = final
 
 
 class Pair:
@@ -206,15 +189,13 @@ class Pair:
     def __init__(
         self, question: Question, fabric: Fabric, memory: str, size: int, until: float
     ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="raypd-bench-")
-        folder = Path(self._folder.name)
-        self._ends = {
-            role: _End(question, fabric, folder / f"{role}.log") for role in ("target", "initiator")
-        }
+        self._ends: list[End] = []
         common = {"backend": fabric.backend, "memory": memory, "bytes": size}
-        common["threads"] = question.threads
+        common |= {"threads": question.threads, "seconds": until - time.monotonic()}
         try:
-            hello = self._greet("target", {**common, "listen": "127.0.0.1"}, until)
+            for start in question.starts:
+                self._ends.append(start(fabric.env))
+            hello = self._greet("target", {**common, "listen": question.listen}, until)
             answer = self._greet("initiator", {**common, "target": hello}, until)
         except BaseException:
             self.end()
@@ -223,79 +204,26 @@ class Pair:
 
     def ask(self, request: dict[str, Any], seconds: float, until: float) -> dict[str, Any]:
         """The initiator's answer, within `seconds` and before `until`."""
-        answer = self._ends["initiator"].ask(request, seconds, until)
+        answer = self._ends[1].ask(request, seconds, until)
         if "error" in answer:
             raise Failure(f"{answer['error']}.")
         return answer
 
     def log(self) -> str:
         """What NIXL and UCX wrote in the initiator."""
-        return self._ends["initiator"].log.read_text(errors="replace")
+        return self._ends[1].log()
 
     def end(self) -> None:
-        """Both processes are killed: NIXL's clean-up waits for peers, and nothing is kept."""
-        for end in self._ends.values():
+        """Both processes are killed."""
+        for end in self._ends:
             end.kill()
-        self._folder.cleanup()
 
     def _greet(self, role: str, request: dict[str, Any], until: float) -> dict[str, Any]:
-        answer = self._ends[role].ask({**request, "role": role}, START_SECONDS, until)
+        end = self._ends[("target", "initiator").index(role)]
+        answer = end.ask({**request, "role": role}, START_SECONDS, until)
         if "error" in answer:
             raise Failure(f"The {role} did not start: {answer['error']}.", final=True)
         return answer
-
-
-class _End:
-    """One process, spoken to by lines of JSON."""
-
-    def __init__(self, question: Question, fabric: Fabric, log: Path) -> None:
-        self.log = log
-        # UCX then writes what it chose for each kind of access.
-        env = {**os.environ, **question.env, "UCX_PROTO_INFO": "y", **fabric.env}
-        with log.open("w") as stderr:
-            try:
-                self._process = subprocess.Popen(
-                    [question.python, WORKER],
-                    env=env,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    text=True,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise UsageError(
-                    f"--python {question.python} cannot be started: {error.strerror}."
-                ) from error
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def ask(self, request: dict[str, Any], seconds: float, until: float) -> dict[str, Any]:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise Failure("Not measured: the time limit was reached.", final=True)
-        with suppress(BrokenPipeError):  # it has ended; the queue says so
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        try:
-            line = self._lines.get(timeout=min(seconds, left))
-        except queue.Empty:
-            raise Failure(f"Not done after {min(seconds, left):.0f} s, and ended.") from None
-        if not line:
-            last = (self.log.read_text(errors="replace").strip().splitlines() or ["no word"])[-1]
-            raise Failure(f"The process ended with: {last}", final="role" in request)
-        return json.loads(line)
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._process.stdin.close()
-
-    def _read(self) -> None:
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put("")
 
 
 _TABLE = re.compile(r"remote memory read by ucp_get\S* into")

@@ -16,7 +16,7 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.stream import stream
-from kubernetes.stream.ws_client import ERROR_CHANNEL
+from kubernetes.stream.ws_client import ERROR_CHANNEL, WSClient
 
 from raypd.lint.subject import mapping, sequence
 from raypd.report import UsageError
@@ -101,22 +101,8 @@ class Cluster:
         Raises UsageError when the command cannot be run there, fails (with what it wrote to
         standard error), or takes longer than `seconds`.
         """
-        # The stream functions swap a method of the ApiClient while they connect, so it is their own.
-        core = client.CoreV1Api(client.ApiClient(self.api.configuration))
-        where = f"`{' '.join(command)}` in container {container} of pod {namespace}/{pod}"
-        try:
-            running = stream(
-                core.connect_get_namespaced_pod_exec,
-                pod,
-                namespace,
-                container=container,
-                command=command,
-                stdout=True,
-                stderr=True,
-                _preload_content=False,
-            )
-        except ApiException as error:
-            raise UsageError(f"{where} cannot be run: {_words(error.reason or '')}") from error
+        where = _where(namespace, pod, container, command)
+        running = self.start(namespace, pod, container, command, stdin=False)
         running.run_forever(timeout=seconds)
         output, complaint = running.read_stdout(timeout=0), running.read_stderr(timeout=0)
         ended = not running.is_open()
@@ -130,6 +116,28 @@ class Cluster:
         if code:
             raise UsageError(f"{where} ended with {code}: {complaint.strip()}")
         return output
+
+    def start(
+        self, namespace: str, pod: str, container: str, command: list[str], stdin: bool = True
+    ) -> WSClient:
+        """A command that runs in the container, and is spoken to. Raises UsageError where it cannot be."""
+        # The stream functions swap a method of the ApiClient while they connect, so it is their own.
+        core = client.CoreV1Api(client.ApiClient(self.api.configuration))
+        try:
+            return stream(
+                core.connect_get_namespaced_pod_exec,
+                pod,
+                namespace,
+                container=container,
+                command=command,
+                stdin=stdin,
+                stdout=True,
+                stderr=True,
+                _preload_content=False,
+            )
+        except ApiException as error:
+            where = _where(namespace, pod, container, command)
+            raise UsageError(f"{where} cannot be run: {_words(error.reason or '')}") from error
 
     def apply(self, manifest: Json) -> Json:
         """Server-side apply with the field manager raypd, which takes fields from other managers.
@@ -251,6 +259,10 @@ class Cluster:
 
 class _NotYet(UsageError):
     """The container has written no log yet."""
+
+
+def _where(namespace: str, pod: str, container: str, command: list[str]) -> str:
+    return f"`{' '.join(command)}` in container {container} of pod {namespace}/{pod}"
 
 
 def _unusable(where: str, context: str | None, error: Exception) -> str:

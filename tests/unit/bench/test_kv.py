@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
-from raypd.bench import kv
+from raypd.bench import ends, kv
+from raypd.bench.ends import Here
 from raypd.bench.kv import Pieces, Question, measure, path_of, pieces_of
 from raypd.bench.report import Results, Row
 from raypd.report import UsageError
@@ -18,11 +20,13 @@ GOOD = Pieces(8, 1 << 20)
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv, "WORKER", Path(__file__).with_name("worker.py"))
+    monkeypatch.setattr(ends, "WORKER", Path(__file__).with_name("worker.py"))
 
 
 def asked(*layouts: Pieces, fabric: str = "default", seconds: float = 20, limit: float = 60):
-    return Question(Path(sys.executable), {}, ["host"], [fabric], layouts, 4, seconds, limit)
+    start = partial(Here, Path(sys.executable))
+    fabrics = {fabric: kv.FABRICS[fabric]}
+    return Question((start, start), "127.0.0.1", ["host"], fabrics, layouts, 4, seconds, limit)
 
 
 def rows(question: Question) -> list[Row]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from raypd.bench import kv
+from raypd.bench import ends
 from raypd.cli import app
 from raypd.report import UsageError
 
@@ -22,6 +22,7 @@ from raypd.report import UsageError
         (["--descriptors", "many"], "--descriptors 'many'"),
         (["--python", "/no/python"], "--python /no/python is no program"),
         (["--json", "no/such/a.json"], "there is no folder"),
+        (["--release", "llm", "--python", "python3"], "the engines' own Python is used"),
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: list[str], says: str) -> None:
@@ -33,7 +34,7 @@ def test_a_mistake_is_a_sentence(arguments: list[str], says: str) -> None:
 def test_results_are_kept_and_what_the_caller_set_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kv, "WORKER", Path(__file__).with_name("worker.py"))
+    monkeypatch.setattr(ends, "WORKER", Path(__file__).with_name("worker.py"))
     monkeypatch.setenv("UCX_NET_DEVICES", "lo")
     arguments = ["--python", sys.executable, "--memory", "host", "--descriptors", "4x1KiB"]
     files = ["--json", str(tmp_path / "kv.json"), "--html", str(tmp_path / "kv.html")]
@@ -41,5 +42,5 @@ def test_results_are_kept_and_what_the_caller_set_is_told(
     assert done.exit_code == 0, done.output
     told = json.loads((tmp_path / "kv.json").read_text())
     assert [row["fabric"] for row in told["rows"]] == ["default", "cma", "tcp"]
-    assert told["notes"] == ["NIXL with 4 threads.", "Set by the caller: UCX_NET_DEVICES=lo"]
+    assert told["notes"] == ["NIXL with 4 threads.", "Set in the environment: UCX_NET_DEVICES=lo"]
     assert "KV transfer, host memory" in (tmp_path / "kv.html").read_text()

@@ -24,9 +24,29 @@ from typing import Any
 # vLLM sets it before it loads NIXL, and not where it is set already.
 os.environ.setdefault("UCX_RCACHE_MAX_UNRELEASED", "1024")
 
-import numpy as np
-import torch
-from nixl._api import nixl_agent, nixl_agent_config
+_CGROUP = Path("/sys/fs/cgroup")
+_LIBRARIES_MIB = 1024  # torch and NIXL, once loaded, and what comparing takes
+
+
+def leave_room(mib: int) -> None:
+    """Ends the process where it would take more memory than its container may still have, so that it never
+    costs an engine its life."""
+    try:
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+        kept = re.search(r"^inactive_file (\d+)$", (_CGROUP / "memory.stat").read_text(), re.M)
+    except (OSError, ValueError):  # no such limit
+        return
+    left = (limit - used + int(kept[1] if kept else 0)) >> 20
+    if left < mib:
+        sys.exit(f"the container has {left} MiB left of its memory limit, and this takes {mib} MiB")
+
+
+leave_room(_LIBRARIES_MIB)
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from nixl._api import nixl_agent, nixl_agent_config  # noqa: E402
 
 MEMORIES = {"host": "DRAM", "vram": "VRAM"}
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)  # odd: no two words of a buffer are the same
@@ -47,6 +67,8 @@ class End:
         if backend not in self.agent.backends:
             raise RuntimeError(f"NIXL has no backend {backend} here")
         device = "cpu" if self.memory == "DRAM" else "cuda:0"
+        if device == "cpu":
+            leave_room(request["bytes"] >> 20)
         self.words = torch.zeros(request["bytes"] // 8, dtype=torch.int64, device=device)
         self.agent.register_memory(self.words)
 
@@ -241,7 +263,8 @@ def _wait(words: torch.Tensor) -> None:
 
 
 def main() -> None:
-    # It ends with its caller, however that ends, also in the middle of a read.
+    # It ends with its caller, however that ends, also in the middle of a read; a caller in another
+    # container is no parent, so there is an alarm as well.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Libraries write to standard output as well; the answers get it for themselves.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -251,6 +274,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             if end is None:
+                signal.alarm(max(1, round(request["seconds"])))
                 end = (Target if request["role"] == "target" else Initiator)(request)
                 answer = end.hello()
             else:
