@@ -45,12 +45,12 @@ TOKENS = 64
 SECONDS = 120.0  # within which the streams of a round have to be over
 SIDES = ("guard", "guard-0", "ray", "ray-0", "direct")
 PROCESSES = {
-    "ServeReplica:default:LLMServer": "engine",
-    "ServeReplica:default:OpenAiIngress": "ingress",
-    "ServeReplica:default:LLMRouter": "router",
+    ":LLMServer:": "engine",
+    ":OpenAiIngress": "ingress",
+    ":LLMRouter": "router",
     "ProxyActor": "proxy",
     "HAProxyManager": "proxy",
-    "haproxy": "proxy",
+    "/haproxy ": "proxy",
 }
 _ERR = Console(stderr=True)
 
@@ -73,7 +73,7 @@ def manifest(side: str, step: float) -> str:
     values = {
         "topology": {"mode": "aggregated"},
         "endpoint": {
-            "guard": {"enabled": guarded, "inFlight": 1024} if guarded else {"enabled": False}
+            "guard": {"enabled": guarded, "inFlight": 64} if guarded else {"enabled": False}
         },
         "model": {
             "env": {

@@ -13,7 +13,9 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from fastapi import FastAPI, Request
 from ray.llm._internal.serve.core.engine.protocol import LLMEngine
+from starlette.responses import StreamingResponse
 
 _STEP = float(os.environ.get("STEADY_STEP", "0.02"))
 
@@ -36,9 +38,6 @@ class SteadyEngine(LLMEngine):
 
     async def build_asgi_app(self) -> Any:
         """What Ray's direct streaming puts in front of clients."""
-        from fastapi import FastAPI, Request
-        from starlette.responses import StreamingResponse
-
         app = FastAPI()
 
         @app.post("/v1/chat/completions")

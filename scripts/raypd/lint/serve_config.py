@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from raypd.data import load
 from raypd.lint.contract import NAMES, Contract, Part
 from raypd.lint.history import known_elsewhere
 from raypd.lint.subject import (
@@ -369,6 +370,32 @@ def variables_known(subject: Subject) -> Iterator[Finding]:
                     )
 
 
+def loaders_known(subject: Subject) -> Iterator[Finding]:
+    loaders = load("loaders.yaml")
+    for engine in subject.engines:
+        name, path = engine.kwargs.get("load_format"), f"{engine.path}.engine_kwargs.load_format"
+        if not isinstance(name, str):
+            continue
+        if name not in loaders:
+            yield warning(
+                "RPD309",
+                path,
+                f"vLLM has no loader `{name}`, and the engine ends at its start unless a plugin of the image"
+                " brings it.",
+                nearest_key(name, list(loaders)),
+            )
+        elif loaders[name].get("package") and not loaders[name].get("inImage"):
+            extra = loaders[name].get("with")
+            yield warning(
+                "RPD309",
+                path,
+                f"The loader `{name}` needs the package {loaders[name]['package']}, which vLLM does not"
+                " bring, and the default image does not have.",
+                f"An image with {f'vllm[{extra}]' if extra else loaders[name]['package']};"
+                " `fastsafetensors` is there, and `auto` needs nothing.",
+            )
+
+
 def queue_limit(subject: Subject) -> Iterator[Finding]:
     for path, options in _deployments(subject):
         limit = options.get("max_queued_requests")
@@ -430,6 +457,7 @@ CHECKS: list[Check] = [
     deprecated_autoscaling,
     direct_streaming_has_no_ingress,
     variables_known,
+    loaders_known,
     queue_limit,
     models_differ,
     remote_lora_path,

@@ -175,6 +175,16 @@ BROKEN: list[tuple[str, str, Break]] = [
         lambda s: s.put("decode:engine_kwargs|served_model_name", "x"),
     ),
     (
+        "RPD309",
+        f"{DECODE}.engine_kwargs.load_format",
+        lambda s: s.put("decode:engine_kwargs|load_format", "safetensor"),
+    ),
+    (
+        "RPD309",
+        f"{DECODE}.engine_kwargs.load_format",
+        lambda s: s.put("decode:engine_kwargs|load_format", "runai_streamer"),
+    ),
+    (
         "RPD319",
         f"{DECODE}.engine_kwargs.distributed_executor_backend",
         lambda s: s.put("decode:engine_kwargs|distributed_executor_backend", "mp"),
@@ -267,6 +277,8 @@ def test_a_broken_rule_is_found_at_its_place(code: str, path: str, break_: Break
                 "decode:placement_group_config", {"bundle_per_worker": {"GPU": 1, "decode": 1}}
             ),
         ),
+        ("RPD309", lambda s: s.put("decode:engine_kwargs|load_format", "fastsafetensors")),
+        ("RPD309", lambda s: s.put("decode:engine_kwargs|load_format", "dummy")),
         ("RPD319", lambda s: s.put("decode:engine_kwargs|distributed_executor_backend", "ray")),
         (
             "RPD320",
