@@ -8,7 +8,9 @@ once in each round. The sides are
     guard        the chart's endpoint, which gathers the tokens of an answer for 50 ms, as Ray does by itself
     guard-0      each token is sent as it is made
     ray, ray-0   the same behind Ray's own ingress
-    direct       Ray's direct streaming: HAProxy asks the engine's replica, and there is no ingress
+    direct       Ray's direct streaming, with the guard in the engine: HAProxy asks the engine's replica, and there
+                 is no ingress (endpoint.directStreaming)
+    direct-bare  the same without the guard
 
 CPU is that of the processes which a request passes, by psutil, per token: it says how many tokens a second a core
 can hand on, and other load does not change it much.
@@ -43,7 +45,7 @@ NAME = "bench-endpoint"
 STREAMS = (1, 16, 64)
 TOKENS = 64
 SECONDS = 120.0  # within which the streams of a round have to be over
-SIDES = ("guard", "guard-0", "ray", "ray-0", "direct")
+SIDES = ("guard", "guard-0", "ray", "ray-0", "direct", "direct-bare")
 PROCESSES = {
     ":LLMServer:": "engine",
     ":OpenAiIngress": "ingress",
@@ -68,18 +70,17 @@ class Measured:
 def manifest(side: str, step: float) -> str:
     """What the chart renders for this side."""
     interval = {"RAYLLM_MODEL_RESPONSE_BATCH_TIMEOUT_MS": 0} if side.endswith("-0") else {}
-    guarded = side.startswith("guard")
-    folders = ["/opt/ray-pd-llm"] * guarded + [str(ROOT / "bench")]
+    guarded = side.startswith("guard") or side == "direct"
     values = {
         "topology": {"mode": "aggregated"},
         "endpoint": {
-            "guard": {"enabled": guarded, "inFlight": 64} if guarded else {"enabled": False}
+            "directStreaming": side.startswith("direct"),
+            "guard": {"enabled": guarded, "inFlight": 64} if guarded else {"enabled": False},
         },
         "model": {
             "env": {
-                "RAYLLM_VLLM_ENGINE_CLS": "steady_engine:SteadyEngine",
                 "STEADY_STEP": step,
-                "PYTHONPATH": os.pathsep.join(folders),
+                "PYTHONPATH": os.pathsep.join(["/opt/ray-pd-llm", str(ROOT / "bench")]),
                 **interval,
             }
         },
@@ -93,29 +94,20 @@ def manifest(side: str, step: float) -> str:
         )
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
-    return direct(done.stdout) if side == "direct" else done.stdout
+    return with_steady_engine(
+        done.stdout, "GuardedSteadyEngine" if side == "direct" else "SteadyEngine"
+    )
 
 
-def direct(rendered: str) -> str:
-    """Without an ingress, and with the two variables that Ray wants for it."""
+def with_steady_engine(rendered: str, class_: str) -> str:
+    """The render with that class in vLLM's place, which the chart leaves to nobody where it is the guard's."""
     documents = list(yaml.safe_load_all(rendered))
     (rayservice,) = (d for d in documents if d and d["kind"] == "RayService")
-    serve = yaml.safe_load(rayservice["spec"]["serveConfigV2"])
-    (application,) = serve["applications"]
-    application["args"].pop("ingress_deployment_config", None)
-    application["deployments"] = [
-        d for d in application.get("deployments", []) if d["name"] != "OpenAiIngress"
-    ]
-    rayservice["spec"]["serveConfigV2"] = yaml.safe_dump(serve)
-    cluster = rayservice["spec"]["rayClusterConfig"]
-    on = {
-        "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1",
-        "RAY_SERVE_ENABLE_HA_PROXY": "1",
-        "RAY_SERVE_HAPROXY_MAXCONN": "256",
-    }
-    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-        env = group["template"]["spec"]["containers"][0].setdefault("env", [])
-        env += [{"name": name, "value": value} for name, value in on.items()]
+    for group in rayservice["spec"]["rayClusterConfig"]["workerGroupSpecs"]:
+        container = group["template"]["spec"]["containers"][0]
+        kept = [each for each in container["env"] if each["name"] != "RAYLLM_VLLM_ENGINE_CLS"]
+        variable = {"name": "RAYLLM_VLLM_ENGINE_CLS", "value": f"steady_engine:{class_}"}
+        container["env"] = [*kept, variable]
     return yaml.safe_dump_all(documents)
 
 

@@ -1,6 +1,6 @@
 """An engine of constant speed for Ray Serve LLM: a token every STEADY_STEP seconds, whatever else there is.
 
-Ray takes it in vLLM's place by RAYLLM_VLLM_ENGINE_CLS=steady_engine:SteadyEngine. bench/endpoint.py uses it to
+Ray takes it in vLLM's place by RAYLLM_VLLM_ENGINE_CLS. bench/endpoint.py uses it to
 measure what stands between an engine and its clients.
 """
 
@@ -48,6 +48,9 @@ class SteadyEngine(LLMEngine):
 
         return app
 
+    async def check_health(self) -> None:
+        pass
+
     async def resolve_lora(self, lora_model: Any) -> None:
         raise NotImplementedError
 
@@ -68,6 +71,20 @@ class SteadyEngine(LLMEngine):
 
     async def wakeup(self, **kwargs: Any) -> None:
         raise NotImplementedError
+
+
+class GuardedSteadyEngine(SteadyEngine):
+    """The same behind the guard, as endpoint_guard.ray_direct puts it around vLLM."""
+
+    async def build_asgi_app(self) -> Any:
+        from endpoint_guard.ray_direct import put_guard
+
+        application = await super().build_asgi_app()
+        self._following = put_guard(application, self._model, self._healthy)
+        return application
+
+    async def _healthy(self) -> bool:
+        return True
 
 
 async def _answer(model: str, tokens: int) -> AsyncIterator[str]:

@@ -26,6 +26,7 @@ ORDER = (
     "faults",
     "upgrade",
     "aggregated",
+    "direct_streaming",
     "scheduling",
 )
 

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--write-conformance", type=Path, help="a page for test_conformance.py's table")
 
 
-def _serving(name: str, set_: list[str], files: Sequence[Path] = ()) -> Iterator[State]:
+def serving(name: str, set_: list[str], files: Sequence[Path] = ()) -> Iterator[State]:
     if (old := state.find(name)) is not None:
         state.end(old)
     arguments = ValueArguments(list(files), set_, [], [], [])
@@ -35,16 +35,16 @@ def _serving(name: str, set_: list[str], files: Sequence[Path] = ()) -> Iterator
 @pytest.fixture(scope="session")
 def disaggregated() -> Iterator[State]:
     """A run with prefill and decode apart, the chart's default mode, and keys at the endpoint."""
-    yield from _serving("test-disaggregated", [], [LOCAL_CPU, HERE / "guarded.yaml"])
+    yield from serving("test-disaggregated", [], [LOCAL_CPU, HERE / "guarded.yaml"])
 
 
 @pytest.fixture
 def unguarded() -> Iterator[State]:
     """The same behind Ray's own ingress, for one test: two such runs at a time are too much for two cores."""
-    yield from _serving("test-unguarded", ["endpoint.guard.enabled=false"])
+    yield from serving("test-unguarded", ["endpoint.guard.enabled=false"])
 
 
 @pytest.fixture(scope="module")
 def aggregated() -> Iterator[State]:
     """A run with one engine that does both."""
-    yield from _serving("test-aggregated", ["topology.mode=aggregated"])
+    yield from serving("test-aggregated", ["topology.mode=aggregated"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from raypd.importer.draft import Draft
 from raypd.importer.read import Original
 from raypd.lint.speed import transport
-from raypd.lint.subject import EFA, Engine, ingress_options, mapping, sequence, whole
+from raypd.lint.subject import EFA, Engine, Group, ingress_options, mapping, sequence, whole
 from raypd.lint.transfer import CONV_LAYOUT, NIXL, PORT_BASE, ROLES
 from raypd.schema import shown
 
@@ -246,6 +249,7 @@ def _connector(draft: Draft, engine: Engine) -> None:
 
 
 GUARD = "endpoint_guard.ray_ingress:GuardedIngress"
+GUARDED_ENGINE = "endpoint_guard.ray_direct:GuardedEngine"  # with direct streaming
 _OF_THE_RENDER = (
     "disaggregated",
     "context",
@@ -254,10 +258,35 @@ _OF_THE_RENDER = (
 )  # not values of the guard's own
 
 
+def direct(original: Original) -> bool:
+    """Whether engines answer clients themselves."""
+    return _set(original.homes.values(), "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING") == {"1"}
+
+
 def guarded(original: Original) -> bool:
-    """Whether the chart's guard is the ingress."""
+    """Whether the chart's guard is the ingress, or stands in the engines that answer."""
+    if direct(original):
+        return _set(original.homes.values(), "RAYLLM_VLLM_ENGINE_CLS") == {GUARDED_ENGINE}
     ingress = mapping(original.arguments.get("ingress_cls_config")).get("ingress_cls")
     return ingress == GUARD
+
+
+def _set(groups: Iterable[Group], variable: str) -> set[Any]:
+    """What the groups have for a variable; None for one that has nothing."""
+    return {mapping(group.env.get(variable)).get("value") for group in groups}
+
+
+def _settings(original: Original) -> dict[str, Any]:
+    """The guard's, by the names of endpoint_guard/settings.py."""
+    settings: dict[str, Any] = {}
+    for deployment in map(mapping, sequence(original.application.get("deployments"))):
+        settings |= mapping(deployment.get("user_config"))
+    for other in original.others if direct(original) else []:
+        written = mapping(other.get("data")).get("settings.json")
+        if isinstance(written, str):
+            with suppress(ValueError):  # not the guard's
+                settings |= mapping(json.loads(written))
+    return settings
 
 
 def _guard(draft: Draft, original: Original) -> None:
@@ -265,10 +294,7 @@ def _guard(draft: Draft, original: Original) -> None:
     if not guarded(original):
         draft.put("endpoint.guard.enabled", False)
         return
-    settings: dict[str, Any] = {}
-    for deployment in map(mapping, sequence(original.application.get("deployments"))):
-        settings |= mapping(deployment.get("user_config"))
-    for name, value in settings.items():
+    for name, value in _settings(original).items():
         if name == "key_limits":
             limits = {key: _camel_keys(mapping(each)) for key, each in mapping(value).items()}
             draft.put("endpoint.guard.keyLimits", limits)
@@ -294,6 +320,8 @@ def _camel_keys(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _endpoint(draft: Draft, original: Original) -> None:
+    if direct(original):
+        draft.put("endpoint.directStreaming", True)
     draft.put("endpoint.routePrefix", original.application.get("route_prefix", "/"))
     options = ingress_options(original.application)
     if whole(options.get("num_replicas"), 0):

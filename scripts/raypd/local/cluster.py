@@ -47,6 +47,21 @@ _OWN_ENV = {
     "PYTHONUNBUFFERED": "1",
 }
 
+_HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
+_HAPROXY_PORTS = {
+    "haproxy-stats": "RAY_SERVE_HAPROXY_STATS_PORT",
+    "haproxy-metrics": "RAY_SERVE_HAPROXY_METRICS_PORT",
+}
+_HAPROXY_FILES = {
+    "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": "haproxy.cfg",
+    "RAY_SERVE_HAPROXY_SOCKET_PATH": "admin.sock",
+    "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": "server-state",
+    "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": "metrics.sock",
+}
+_HAPROXY_CONNECTIONS = (
+    "1000"  # it wants two and a half file handles for each, and a shell may have few
+)
+
 
 class RayNode:
     """A node that is started and, as a pod's container is, started again when it did not come up."""
@@ -106,14 +121,16 @@ def _fatal(folder: Path) -> str:
 
 def ports_for(plan: Plan) -> dict[str, dict[str, int]]:
     """A free port for every port option of every node, by node name and option; and besides, for
-    the head its "http-port", for the others the "nixl-port" of their telemetry and "engine-port",
-    from which on their engine looks for free ones."""
+    the head its "http-port" and HAProxy's own ports where that is used, for the others the "nixl-port"
+    of their telemetry and "engine-port", from which on their engine looks for free ones."""
     wanted = {
         node.name: [p for p in PORTS if node.group == "head" or p not in HEAD_PORTS]
         for node in plan.nodes
     }
     for name, options in wanted.items():
         options.append("http-port" if name == "head" else "nixl-port")
+    if plan.nodes[0].env.get(_HAPROXY) == "1":
+        wanted["head"] += _HAPROXY_PORTS
     ports = iter(free_ports(sum(map(len, wanted.values()))))
     found = {name: {option: next(ports) for option in options} for name, options in wanted.items()}
     for node, first in zip(
@@ -225,6 +242,20 @@ def _environment(
         # Engines with GPUs look for the port of torch's store from 100 after this one on (vLLM 0.26,
         # v1/executor/ray_executor_v2.py); unset, all of a machine take port 100 at the same time.
         own["VLLM_DP_MASTER_PORT"] = str(ports["engine-port"] + _ENGINE_PORTS // 2 - 100)
+    if node.env.get(_HAPROXY) == "1":
+        # Its files lie in /tmp and its ports are fixed unless told otherwise, and a container has both alone.
+        folder = state.folder / "haproxy"
+        folder.mkdir(exist_ok=True)
+        own |= {
+            **{
+                variable: str(ports[option])
+                for option, variable in _HAPROXY_PORTS.items()
+                if option in ports
+            },
+            **{variable: str(folder / name) for variable, name in _HAPROXY_FILES.items()},
+            "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
+            "RAY_SERVE_HAPROXY_MAXCONN": _HAPROXY_CONNECTIONS,
+        }
     if node.name in state.nixl_metrics:
         own |= {
             "NIXL_TELEMETRY_ENABLE": "y",

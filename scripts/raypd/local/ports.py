@@ -32,7 +32,22 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_ranges(count: int, length: int) -> list[int]:
-    """First ports of `count` different ranges of `length` ports, chosen at random below those that
-    `free_ports` hands out: who takes a port there looks itself whether it is free."""
-    starts = range(_RANGES.start, _RANGES.stop - length, length)
-    return random.sample(starts, k=count)
+    """First ports of `count` different ranges of `length` ports in which nobody listens, chosen at random
+    below those that `free_ports` hands out: who takes a port there looks itself whether it is free."""
+    starts = list(range(_RANGES.start, _RANGES.stop - length, length))
+    random.shuffle(starts)
+    found = [start for start in starts if all(map(_is_free, range(start, start + length)))]
+    if len(found) < count:
+        raise UsageError(
+            f"{HOST} has no {count} ranges of {length} free ports in {_RANGES.start}..{_RANGES.stop - 1}."
+        )
+    return found[:count]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind((HOST, port))
+        except OSError:
+            return False
+    return True

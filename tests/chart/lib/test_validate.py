@@ -89,6 +89,9 @@ RULES = [
     ("RPD187", "endpoint.maxOngoingRequests", {"endpoint": {"guard": {"inFlight": 512}}}, {"endpoint": {"guard": {"inFlight": 512, "enabled": False}}}),
     ("RPD188", "model.env.PYTHONPATH", {"model": {"env": {"PYTHONPATH": "/code"}}}, {"model": {"env": {"PYTHONPATH": "/code:/opt/ray-pd-llm"}}}),
     ("RPD188", "head.env.PYTHONPATH", role("head", env={"PYTHONPATH": None}), role("head", env={"PYTHONPATH": "/opt/ray-pd-llm"})),
+    ("RPD189", "endpoint.replicas", {"endpoint": {"directStreaming": True, "replicas": 2}}, {"endpoint": {"directStreaming": True, "replicas": 1}}),
+    ("RPD189", "endpoint.directStreaming", {"endpoint": {"directStreaming": True}, "image": {"rayVersion": "2.57.0", "vllmVersion": "0.25.1"}}, {"endpoint": {"directStreaming": True}}),
+    ("RPD189", "model.env.RAYLLM_VLLM_ENGINE_CLS", {"endpoint": {"directStreaming": True}, "model": {"env": {"RAYLLM_VLLM_ENGINE_CLS": "a:B"}}}, {"endpoint": {"directStreaming": True, "guard": {"enabled": False}}, "model": {"env": {"RAYLLM_VLLM_ENGINE_CLS": "a:B"}}}),
 ]  # fmt: skip
 
 

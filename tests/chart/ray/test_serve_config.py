@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 ROLES = ("prefill", "decode")
@@ -269,3 +271,35 @@ def test_no_code_of_the_models_repository_runs_unless_a_value_asks(render):
         args = render.serve_args({"model": {"trustRemoteCode": asked}} if asked else None)
         for role in ("prefill_config", "decode_config"):
             assert args[role]["engine_kwargs"]["trust_remote_code"] is asked
+
+
+@pytest.mark.parametrize("mode", ["disaggregated", "aggregated"])
+def test_with_direct_streaming_there_is_no_word_of_an_ingress(render, mode):
+    values = {"endpoint": {"directStreaming": True}, "topology": {"mode": mode}}
+    if mode == "aggregated":
+        values |= AGGREGATED
+    application = render.serve_application(values)
+    assert not [key for key in application["args"] if key.startswith("ingress")]
+    assert "OpenAiIngress" not in [d["name"] for d in application["deployments"]]
+
+
+def test_with_direct_streaming_the_guard_stands_in_the_engines(render):
+    class_ = "endpoint_guard.ray_direct:GuardedEngine"
+    for enabled in (True, False):
+        values = {"endpoint": {"directStreaming": True, "guard": {"enabled": enabled}}}
+        for name, env in render.env(values).items():
+            assert env["RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"] == "1"
+            assert env["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
+            wanted = class_ if enabled and name != "head" else None
+            assert env.get("RAYLLM_VLLM_ENGINE_CLS") == wanted
+
+
+def test_with_direct_streaming_the_guard_has_its_settings_from_a_file(render):
+    values = {
+        "endpoint": {"directStreaming": True, "guard": {"inFlight": 7}},
+        "decode": {"replicas": 3},
+    }
+    guard = render.one("ConfigMap", values)
+    settings = json.loads(guard["data"]["settings.json"])
+    assert (settings["in_flight"], settings["replicas"]) == (7, 3)
+    assert "settings.json" not in render.one("ConfigMap", {})["data"]

@@ -166,6 +166,20 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
             "dtype": "auto",
         },
     },
+    "engines that answer themselves": {
+        "endpoint": {
+            "directStreaming": True,
+            "guard": {
+                "inFlight": 32,
+                "serverTiming": True,
+                "keyLimits": {"alice": {"requestsPerMinute": 60}},
+                "apiKeys": {"existingSecret": "keys"},
+            },
+        }
+    },
+    "engines that answer themselves, unguarded": {
+        "endpoint": {"directStreaming": True, "guard": {"enabled": False}}
+    },
     "blocks as vLLM has them": {"model": {"source": "Qwen/Qwen3-8B", "blockSize": 0}},
     "blocks as the chart has them": {"model": {"source": "Qwen/Qwen3-8B"}},
     "everything beside": {

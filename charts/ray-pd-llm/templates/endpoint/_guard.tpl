@@ -1,7 +1,8 @@
 {{/*
 The guard in front of the engines (files/endpoint_guard). Every pod mounts it, switched on or not, so that
 switching it changes no pod: the head reads its class when it builds the application, an ingress replica runs
-it in an engine's pod, and engines unpack its requests.
+it in an engine's pod, and engines unpack its requests. With direct streaming it runs in the engines
+themselves, which have its settings from a file beside it.
 */}}
 {{- define "ray-pd-llm.guardFolder" -}}/opt/ray-pd-llm{{- end -}}
 
@@ -30,13 +31,18 @@ it in an engine's pod, and engines unpack its requests.
 {{- define "ray-pd-llm.guardSettings" -}}
 {{- $guard := .Values.endpoint.guard -}}
 {{- $keyLimits := dict -}}
+{{- $replicas := .Values.endpoint.replicas -}}
+{{- if .Values.endpoint.directStreaming -}}
+  {{- $writer := index .Values (eq .Values.topology.mode "disaggregated" | ternary "decode" "engine") -}}
+  {{- $replicas = $writer.autoscaling.enabled | ternary $writer.autoscaling.maxReplicas $writer.replicas -}}
+{{- end -}}
 {{- range $key, $limits := $guard.keyLimits -}}
   {{- if $limits -}}{{- $_ := set $keyLimits $key (include "ray-pd-llm.keyLimits" $limits | fromYaml) -}}{{- end -}}
 {{- end -}}
 {{- dict
   "disaggregated" (eq .Values.topology.mode "disaggregated")
   "context" .Values.model.maxModelLen
-  "replicas" .Values.endpoint.replicas
+  "replicas" $replicas
   "api_keys" (ne $guard.apiKeys.existingSecret "")
   "limits" (include "ray-pd-llm.keyLimits" $guard.limits | fromYaml)
   "key_limits" $keyLimits

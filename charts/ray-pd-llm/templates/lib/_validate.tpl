@@ -300,12 +300,24 @@ memory and a quarter of a core are the kubelet's and the daemons'. */}}
   {{- $cores := div (include "ray-pd-llm.millicores" (index $values .).resources.cpu | int64) 1000 -}}
   {{- $spare = add $spare (mul $facts.minReplicas (sub (mul $facts.podsPerReplica $cores) (add $facts.devices 1))) -}}
 {{- end -}}
-{{- if lt (int $spare) (int $values.endpoint.replicas) -}}
+{{- $direct := $values.endpoint.directStreaming -}}
+{{- if and (not $direct) (lt (int $spare) (int $values.endpoint.replicas)) -}}
   {{- include "ray-pd-llm.problem" (list . "RPD145" "endpoint.replicas" (printf "each ingress replica needs one CPU in an engine pod, and the engines leave %d over" (int (max $spare 0))) "fewer replicas, or more resources.cpu for a role") -}}
 {{- end -}}
+{{- if and $direct (ne (int $values.endpoint.replicas) 1) -}}
+  {{- include "ray-pd-llm.problem" (list . "RPD189" "endpoint.replicas" "with directStreaming there is no ingress to have replicas of" "1, and more replicas of decode or engine where one cannot hand on all answers") -}}
+{{- end -}}
+{{- if and $direct (semverCompare "<2.58.0-0" ($values.image.rayVersion | default "2.58.0")) -}}
+  {{- include "ray-pd-llm.problem" (list . "RPD189" "endpoint.directStreaming" (printf "with Ray %s it was not tried" $values.image.rayVersion) "false, or Ray 2.58 or newer") -}}
+{{- end -}}
 {{- $guard := $values.endpoint.guard -}}
+{{- range $owner := concat (include "ray-pd-llm.roles" .root | fromJsonArray) (list "model") -}}
+  {{- if and $direct $guard.enabled (hasKey (index $values $owner "env") "RAYLLM_VLLM_ENGINE_CLS") -}}
+    {{- include "ray-pd-llm.problem" (list $ "RPD189" (printf "%s.env.RAYLLM_VLLM_ENGINE_CLS" $owner) "with directStreaming this class is the guard, and another would let everybody in" "leave it out, or endpoint.guard.enabled: false") -}}
+  {{- end -}}
+{{- end -}}
 {{- $taken := add $guard.inFlight $guard.queue -}}
-{{- if and $guard.enabled (gt $taken (int64 $values.endpoint.maxOngoingRequests)) -}}
+{{- if and $guard.enabled (not $direct) (gt $taken (int64 $values.endpoint.maxOngoingRequests)) -}}
   {{- include "ray-pd-llm.problem" (list . "RPD187" "endpoint.maxOngoingRequests" (printf "the guard takes %d requests (inFlight and queue), and what Ray Serve holds back before it waits without a limit" $taken) (printf "%d or more" $taken)) -}}
 {{- end -}}
 {{- $folder := include "ray-pd-llm.guardFolder" .root -}}

@@ -10,6 +10,17 @@ engines), over it the role's or head's own env. A null removes a variable. A nam
   "USER" "ray"
   "RAY_USAGE_STATS_ENABLED" "0"
 -}}
+{{- if $values.endpoint.directStreaming -}}
+  {{- /* All pods: the head builds the application by the first, and each has a proxy by the second. */ -}}
+  {{- $_ := set $env "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING" "1" -}}
+  {{- $_ := set $env "RAY_SERVE_ENABLE_HA_PROXY" "1" -}}
+  {{- /* HAProxy ends at once where it does not get two and a half file handles for each connection that it may
+         have: 50,036 by Ray's 20,000, and containers may be allowed fewer. */ -}}
+  {{- $_ := set $env "RAY_SERVE_HAPROXY_MAXCONN" "4096" -}}
+  {{- if and $values.endpoint.guard.enabled (ne .component "head") -}}
+    {{- $_ := set $env "RAYLLM_VLLM_ENGINE_CLS" "endpoint_guard.ray_direct:GuardedEngine" -}}
+  {{- end -}}
+{{- end -}}
 {{- if $values.endpoint.guard.apiKeys.existingSecret -}}
   {{- $_ := set $env "ENDPOINT_API_KEYS" (printf "%s/api-keys" (include "ray-pd-llm.guardFolder" .root)) -}}
 {{- end -}}

@@ -8,18 +8,23 @@ them: Ray Serve takes those over in place. It builds an application anew, and st
 when anything in `args` differs (Ray 2.58, serve/_private/deploy_utils.py, get_app_code_version).
 */}}
 {{- define "ray-pd-llm.serveConfig" -}}
-{{- /* The name is Ray's own ingress's, whichever answers. */ -}}
-{{- $args := dict "ingress_deployment_config" (dict "name" "OpenAiIngress" "num_replicas" 1) -}}
-{{- $ingress := dict
-  "name" "OpenAiIngress"
-  "num_replicas" .Values.endpoint.replicas
-  "max_ongoing_requests" .Values.endpoint.maxOngoingRequests
--}}
-{{- if .Values.endpoint.guard.enabled -}}
-  {{- $_ := set $args "ingress_cls_config" (dict "ingress_cls" "endpoint_guard.ray_ingress:GuardedIngress") -}}
-  {{- $_ := set $ingress "user_config" (include "ray-pd-llm.guardSettings" . | fromYaml) -}}
+{{- $args := dict -}}
+{{- $deployments := list -}}
+{{- /* With direct streaming there is no ingress, and Ray refuses a word about one. */ -}}
+{{- if not .Values.endpoint.directStreaming -}}
+  {{- /* The name is Ray's own ingress's, whichever answers. */ -}}
+  {{- $_ := set $args "ingress_deployment_config" (dict "name" "OpenAiIngress" "num_replicas" 1) -}}
+  {{- $ingress := dict
+    "name" "OpenAiIngress"
+    "num_replicas" .Values.endpoint.replicas
+    "max_ongoing_requests" .Values.endpoint.maxOngoingRequests
+  -}}
+  {{- if .Values.endpoint.guard.enabled -}}
+    {{- $_ := set $args "ingress_cls_config" (dict "ingress_cls" "endpoint_guard.ray_ingress:GuardedIngress") -}}
+    {{- $_ := set $ingress "user_config" (include "ray-pd-llm.guardSettings" . | fromYaml) -}}
+  {{- end -}}
+  {{- $deployments = append $deployments $ingress -}}
 {{- end -}}
-{{- $deployments := list $ingress -}}
 {{- range include "ray-pd-llm.roles" . | fromJsonArray -}}
   {{- $scope := dict "root" $ "name" . -}}
   {{- $config := include "ray-pd-llm.llmConfig" $scope | fromJson -}}

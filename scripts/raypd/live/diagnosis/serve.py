@@ -206,8 +206,26 @@ def failed(snapshot: Snapshot) -> Iterator[Trouble]:
             )
 
 
+def proxies(snapshot: Snapshot) -> Iterator[Trouble]:
+    """Engines that all serve, in pods whose proxy does not: no client gets there."""
+    known = applications(snapshot)
+    if not known or any(application.status != "RUNNING" for application in known):
+        return
+    for pod in snapshot.component(*ENGINES):
+        if running(pod) and not ready(pod) and snapshot.age(_started(pod)) > _ANSWERS:
+            yield of_release(
+                "RPD646",
+                name_of("pod", pod),
+                "Ray Serve's application runs, and the proxy of this pod does not answer, so that the pod is "
+                "not ready and no client gets there.",
+                "Its log: /tmp/ray/session_latest/logs/serve/proxy_*.log in the pod. With "
+                "endpoint.directStreaming it is HAProxy, which ends at once where the container may open fewer "
+                "files than two and a half times RAY_SERVE_HAPROXY_MAXCONN (`ulimit -Hn`).",
+            )
+
+
 def _words(message: str) -> str:
     return engine_log.last_exception(message)[:_MOST] or "it says no more"
 
 
-CHECKS: list[Check] = [dashboard, config_not_taken, not_placed, failed]
+CHECKS: list[Check] = [dashboard, config_not_taken, not_placed, failed, proxies]

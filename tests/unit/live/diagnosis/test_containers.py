@@ -356,7 +356,9 @@ def test_a_prefetch_job_that_may_not_read_the_model():
 
 def test_failed_tries_of_a_job_that_is_complete_are_history():
     failed = changed(
-        ended(), "metadata: {name: fetch, ownerReferences: [{kind: Job, name: fetch}]}"
+        ended(),
+        "metadata: {name: fetch, ownerReferences: [{kind: Job, name: fetch}],"
+        " labels: {app.kubernetes.io/component: prefetch-decode}}",
     )
     job = {
         "metadata": {"name": "fetch"},

@@ -214,3 +214,28 @@ def test_a_serve_config_that_ray_refuses():
     assert finding.code == "RPD644"
     assert "Ray refuses the serve config" in finding.message
     assert "raypd lint" in finding.remedy
+
+
+def test_engines_that_serve_in_pods_whose_proxy_does_not():
+    (finding,) = diagnose(snapshot(rayservice=LOADING, pods=PODS, serve=serve()))
+    assert finding.code == "RPD646"
+    assert finding.path.startswith("pod inference/")
+    assert "RAY_SERVE_HAPROXY_MAXCONN" in finding.remedy
+
+
+def test_a_pod_that_has_just_started_is_given_time_for_its_proxy():
+    young = [pod("head")]
+    for each in PODS[1:]:
+        state = each["status"]["containerStatuses"][0]["state"]["running"]
+        state = {**state, "startedAt": snapshot().taken}
+        young.append(
+            changed(
+                each,
+                "status: {containerStatuses: ["
+                + json.dumps(
+                    {**each["status"]["containerStatuses"][0], "state": {"running": state}}
+                )
+                + "]}",
+            )
+        )
+    assert diagnose(snapshot(rayservice=LOADING, pods=young, serve=serve())) == []
