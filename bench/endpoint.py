@@ -75,7 +75,7 @@ def manifest(side: str, step: float) -> str:
         "topology": {"mode": "aggregated"},
         "endpoint": {
             "directStreaming": side.startswith("direct"),
-            "guard": {"enabled": guarded, "inFlight": 64} if guarded else {"enabled": False},
+            "guard": {"enabled": guarded, "inFlight": 64},
         },
         "model": {
             "env": {

@@ -1,7 +1,7 @@
 """An engine of constant speed for Ray Serve LLM: a token every STEADY_STEP seconds, whatever else there is.
 
-Ray takes it in vLLM's place by RAYLLM_VLLM_ENGINE_CLS. bench/endpoint.py uses it to
-measure what stands between an engine and its clients.
+Ray takes it in vLLM's place by RAYLLM_VLLM_ENGINE_CLS. bench/endpoint.py uses it to measure what stands between an
+engine and its clients.
 """
 
 from __future__ import annotations
@@ -48,9 +48,6 @@ class SteadyEngine(LLMEngine):
 
         return app
 
-    async def check_health(self) -> None:
-        pass
-
     async def resolve_lora(self, lora_model: Any) -> None:
         raise NotImplementedError
 
@@ -80,11 +77,8 @@ class GuardedSteadyEngine(SteadyEngine):
         from endpoint_guard.ray_direct import put_guard
 
         application = await super().build_asgi_app()
-        self._following = put_guard(application, self._model, self._healthy)
+        self._following = put_guard(application, self._model, self.check_health)
         return application
-
-    async def _healthy(self) -> bool:
-        return True
 
 
 async def _answer(model: str, tokens: int) -> AsyncIterator[str]:

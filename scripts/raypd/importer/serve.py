@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from raypd.importer.draft import Draft
 from raypd.importer.read import Original
 from raypd.lint.speed import transport
-from raypd.lint.subject import EFA, Engine, Group, ingress_options, mapping, sequence, whole
+from raypd.lint.subject import EFA, Engine, ingress_options, mapping, sequence, whole
 from raypd.lint.transfer import CONV_LAYOUT, NIXL, PORT_BASE, ROLES
 from raypd.schema import shown
 
@@ -258,22 +257,14 @@ _OF_THE_RENDER = (
 )  # not values of the guard's own
 
 
-def direct(original: Original) -> bool:
-    """Whether engines answer clients themselves."""
-    return _set(original.homes.values(), "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING") == {"1"}
-
-
 def guarded(original: Original) -> bool:
     """Whether the chart's guard is the ingress, or stands in the engines that answer."""
-    if direct(original):
-        return _set(original.homes.values(), "RAYLLM_VLLM_ENGINE_CLS") == {GUARDED_ENGINE}
+    if original.subject.direct_streaming:
+        homes = original.homes.values()
+        classes = [mapping(home.env.get("RAYLLM_VLLM_ENGINE_CLS")).get("value") for home in homes]
+        return all(each == GUARDED_ENGINE for each in classes)
     ingress = mapping(original.arguments.get("ingress_cls_config")).get("ingress_cls")
     return ingress == GUARD
-
-
-def _set(groups: Iterable[Group], variable: str) -> set[Any]:
-    """What the groups have for a variable; None for one that has nothing."""
-    return {mapping(group.env.get(variable)).get("value") for group in groups}
 
 
 def _settings(original: Original) -> dict[str, Any]:
@@ -281,7 +272,7 @@ def _settings(original: Original) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for deployment in map(mapping, sequence(original.application.get("deployments"))):
         settings |= mapping(deployment.get("user_config"))
-    for other in original.others if direct(original) else []:
+    for other in original.others if original.subject.direct_streaming else []:
         written = mapping(other.get("data")).get("settings.json")
         if isinstance(written, str):
             with suppress(ValueError):  # not the guard's
@@ -320,7 +311,7 @@ def _camel_keys(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _endpoint(draft: Draft, original: Original) -> None:
-    if direct(original):
+    if original.subject.direct_streaming:
         draft.put("endpoint.directStreaming", True)
     draft.put("endpoint.routePrefix", original.application.get("route_prefix", "/"))
     options = ingress_options(original.application)

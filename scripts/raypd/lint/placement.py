@@ -124,7 +124,7 @@ def ingress_fits(subject: Subject) -> Iterator[Finding]:
             if _homeless(subject, engine) or _place(engine, pods):
                 return  # told by replicas_fit
     for path, application in subject.applications:
-        if not subject.engines or _direct_streaming(subject):
+        if not subject.engines or subject.direct_streaming:
             continue
         options = ingress_options(application)
         cpus = number(mapping(options.get("ray_actor_options")).get("num_cpus", 1))
@@ -297,11 +297,4 @@ def _offer(engine: Engine, subject: Subject) -> str:
 def _written(resources: Resources) -> str:
     return (
         ", ".join(f"{amount:g} {name}" for name, amount in resources.items() if amount) or "nothing"
-    )
-
-
-def _direct_streaming(subject: Subject) -> bool:
-    return any(
-        str(env.get("RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING", "0")) == "1"
-        for _, env in subject.environments
     )

@@ -14,6 +14,7 @@ from raypd.data import load
 from raypd.lint.contract import NAMES, Contract, Part
 from raypd.lint.history import known_elsewhere
 from raypd.lint.subject import (
+    DIRECT_STREAMING,
     INGRESS,
     SERVE_CONFIG,
     Check,
@@ -41,7 +42,6 @@ _DEPRECATED_SCALING = {
     "upscale_smoothing_factor": "`upscaling_factor`",
     "downscale_smoothing_factor": "`downscaling_factor`",
 }
-_DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 
 
 def outer_contract(subject: Subject) -> Iterator[Finding]:
@@ -336,14 +336,14 @@ def deprecated_autoscaling(subject: Subject) -> Iterator[Finding]:
 
 
 def direct_streaming_has_no_ingress(subject: Subject) -> Iterator[Finding]:
-    on = [p for p, env in subject.environments if str(env.get(_DIRECT_STREAMING, "0")) == "1"]
+    on = subject.direct_streaming
     for path, application in subject.applications if on else []:
         for key in ("ingress_cls_config", "ingress_deployment_config"):
             if mapping(application.get("args")).get(key):
                 yield error(
                     "RPD325",
                     f"{path}.args.{key}",
-                    f"{_DIRECT_STREAMING}=1 (at {on[0]}) makes the engine's server the ingress, and "
+                    f"{DIRECT_STREAMING}=1 (at {on[0]}) makes the engine's server the ingress, and "
                     "Ray Serve LLM then refuses an ingress of its own.",
                     "Take it out, or the variable; `deployment_config` has the replicas.",
                 )

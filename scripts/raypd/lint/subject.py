@@ -20,6 +20,7 @@ CLUSTER = "spec.rayClusterConfig"
 SERVE_CONFIG = "spec.serveConfigV2"
 _CLASSES = {"prefill": "Prefill", "decode": "Decode"}  # in the names of deployments
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"  # devices of a pod
+DIRECT_STREAMING = "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING"
 INGRESS = "OpenAiIngress"  # the name of Ray Serve LLM's ingress
 
 
@@ -370,6 +371,11 @@ class Subject:
         if "prefill" in by_role and "decode" in by_role:
             return by_role["prefill"], by_role["decode"]
         return None
+
+    @property
+    def direct_streaming(self) -> list[str]:
+        """Paths of the environments that let engines answer clients themselves."""
+        return [p for p, env in self.environments if str(env.get(DIRECT_STREAMING, "0")) == "1"]
 
     @cached_property
     def environments(self) -> list[tuple[str, dict[str, Any]]]:

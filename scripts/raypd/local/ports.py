@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 from contextlib import ExitStack
+from itertools import islice
 
 from raypd.local.plan import HOST
 from raypd.report import UsageError
@@ -36,12 +37,13 @@ def free_ranges(count: int, length: int) -> list[int]:
     below those that `free_ports` hands out: who takes a port there looks itself whether it is free."""
     starts = list(range(_RANGES.start, _RANGES.stop - length, length))
     random.shuffle(starts)
-    found = [start for start in starts if all(map(_is_free, range(start, start + length)))]
+    free = (start for start in starts if all(map(_is_free, range(start, start + length))))
+    found = list(islice(free, count))
     if len(found) < count:
         raise UsageError(
             f"{HOST} has no {count} ranges of {length} free ports in {_RANGES.start}..{_RANGES.stop - 1}."
         )
-    return found[:count]
+    return found
 
 
 def _is_free(port: int) -> bool:

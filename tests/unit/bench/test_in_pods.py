@@ -6,6 +6,7 @@ import queue
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,13 @@ def serving(backend: str = "UCX", *, apart: bool = True) -> Served:
 
 
 @pytest.fixture
-def pods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pods:
+def pods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pods]:
     monkeypatch.setattr(ends, "WORKER", Path(__file__).with_name("worker.py"))
-    return Pods(tmp_path)
+    made = Pods(tmp_path)
+    yield made
+    for _, running, _ in made.started:  # what ends of itself may take longer than this test
+        running.process.kill()
+        running.process.wait()
 
 
 def rows(pods: Pods, *layouts: Pieces, backend: str = "UCX", seconds: float = 20) -> list[Row]:
@@ -144,8 +149,6 @@ def test_one_bad_layout_leaves_the_others(pods: Pods, bad: int, says: str) -> No
     found = rows(pods, Pieces(bad, 64), GOOD, seconds=2)
     assert [row["error"] for row in found] == [says, None] * 2
     assert time.monotonic() - begin < 30
-    for _, running, _ in pods.started:
-        running.process.kill()
 
 
 def test_default_is_what_the_engines_use(pods: Pods) -> None:

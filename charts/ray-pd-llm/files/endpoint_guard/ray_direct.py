@@ -4,15 +4,14 @@ called; the guard stands inside the engine's own HTTP application."""
 
 import asyncio
 import json
-import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import vllm
 from ray.llm._internal.serve.engines.vllm.vllm_engine import VLLMEngine
 
-from .app import Guard, Healthy
-from .ray_metrics import Metrics
+from .app import Guard
+from .ray_guard import new_guard
 from .ray_request import without_minimum
 from .record import logger
 from .settings import Settings
@@ -30,7 +29,7 @@ class GuardedEngine(VLLMEngine):
         """Called by Ray Serve once the engine is there. With prefill and decode apart it then replaces the
         routes of chat and completions, inside of what is added here."""
         application = await super().build_asgi_app()
-        self._following = put_guard(application, self.llm_config.model_id, self._answers)
+        self._following = put_guard(application, self.llm_config.model_id, self.check_health)
         return application
 
     def chat(self, request: Any, raw_request_info: Any = None) -> Any:
@@ -41,29 +40,16 @@ class GuardedEngine(VLLMEngine):
         without_minimum(request)
         return super().completions(request, raw_request_info)
 
-    async def _answers(self) -> bool:
-        try:
-            await self.check_health()
-        except Exception:
-            logger.exception("the engine is not healthy")
-            return False
-        return True
 
-
-def put_guard(application: Any, model: str, healthy: Healthy) -> asyncio.Task[None]:
+def put_guard(
+    application: Any, model: str, check_health: Callable[[], Awaitable[None]]
+) -> asyncio.Task[None]:
     """Puts the guard around all that a FastAPI application answers. The task takes over its settings as long as
     it is kept. Raises OSError and ValueError where there are none that can be read: an engine without them
     would ask for no key."""
-    keys = os.environ.get("ENDPOINT_API_KEYS")
-    guard = Guard(
-        # The stack and not add_middleware, which is refused: vLLM has put the stack together by now.
-        application.middleware_stack or application.build_middleware_stack(),
-        (model,),
-        keys=Path(keys) if keys else None,
-        version=vllm.__version__,
-        healthy=healthy,
-        observe=Metrics().observe,
-    )
+    # The stack and not add_middleware, which is refused: vLLM has put the stack together by now.
+    inside = application.middleware_stack or application.build_middleware_stack()
+    guard = new_guard(inside, (model,), check_health)
     seen = _read(guard, None)
     application.middleware_stack = guard
     return asyncio.create_task(_follow(guard, seen))

@@ -1,19 +1,16 @@
 """The ingress class that Ray Serve LLM is told to use (`ingress_cls_config`, Ray 2.56 to 2.60)."""
 
 import asyncio
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import vllm
 from fastapi import Request
 from ray.serve.llm.ingress import OpenAiIngress
 from ray.serve.llm.openai_api_models import ChatCompletionRequest, CompletionRequest
 from starlette.responses import Response
 
 from .app import Guard
-from .ray_metrics import Metrics
+from .ray_guard import new_guard
 from .ray_request import without_minimum
 from .record import logger
 from .settings import Settings
@@ -22,9 +19,7 @@ _HEALTH_SECONDS = 5.0
 
 
 class _ChatRequest(ChatCompletionRequest):
-    """Reaches the engines as it is, and leaves `min_tokens` out where an engine computes a prompt for another:
-    Ray asks that one for a single token, and vLLM refuses a minimum above the maximum (Ray 2.58,
-    llm/_internal/serve/engines/vllm/kv_transfer/base.py, clamp_request_to_single_token)."""
+    """Reaches the engines as it is, and loses there what they would refuse."""
 
     def to_sampling_params(self, *args: Any, **kwargs: Any) -> Any:
         without_minimum(self)
@@ -52,15 +47,7 @@ class GuardedIngress(OpenAiIngress):
 
     def _set_asgi_app(self, app: Any) -> None:
         """Called by Ray Serve with the application of this ingress (serve/_private/http_util.py)."""
-        keys = os.environ.get("ENDPOINT_API_KEYS")
-        self._guard = Guard(
-            app,
-            tuple(self._model_cards),
-            keys=Path(keys) if keys else None,
-            version=vllm.__version__,
-            healthy=self._engines_answer,
-            observe=Metrics().observe,
-        )
+        self._guard = new_guard(app, tuple(self._model_cards), self._check_health)
         super()._set_asgi_app(self._guard)
 
     def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -68,12 +55,7 @@ class GuardedIngress(OpenAiIngress):
         self._guard.settings = Settings.read(user_config)
         logger.info("settings of the guard: %s", self._guard.settings)
 
-    async def _engines_answer(self) -> bool:
-        try:
-            async with asyncio.timeout(_HEALTH_SECONDS):
-                for handle in self._default_serve_handles.values():
-                    await handle.check_health.remote()
-        except Exception:
-            logger.exception("the engine is not healthy")
-            return False
-        return True
+    async def _check_health(self) -> None:
+        async with asyncio.timeout(_HEALTH_SECONDS):
+            for handle in self._default_serve_handles.values():
+                await handle.check_health.remote()
