@@ -24,6 +24,7 @@ from raypd.bench.report import (
 )
 from raypd.bench.rounds import (
     FIRST_TOKENS,
+    STRAY_TOKENS,
     STREAM_PROMPT,
     Endpoint,
     Plan,
@@ -66,7 +67,7 @@ class Asked:
         Raises UsageError for what cannot be read.
         """
         longest = longest or _LONGEST
-        fitting = [n for n in _PROMPTS if n + FIRST_TOKENS <= longest] or [
+        fitting = [n for n in _PROMPTS if n + FIRST_TOKENS + STRAY_TOKENS <= longest] or [
             longest // 4,
             longest // 2,
         ]
@@ -176,11 +177,11 @@ def _refuse(plan: Plan, endpoints: Sequence[Endpoint]) -> None:
         raise UsageError(f"{', '.join(names)}: give each endpoint a name of its own.")
     for e in endpoints:
         for q in plan.questions():
-            most = q.prompt_tokens + q.answer_tokens
+            most = q.prompt_tokens + q.answer_tokens + STRAY_TOKENS
             if e.longest and most > e.longest:
                 raise UsageError(
-                    f"{q}: that is {most:,} tokens with the answer, and {e.target.name} takes"
-                    f" {e.longest:,} (model.maxModelLen). Ask for less."
+                    f"{q}: that is {most:,} tokens with the answer and the {STRAY_TOKENS} by which random"
+                    f" prompts may be longer, and {e.target.name} takes {e.longest:,} (model.maxModelLen). Ask for less."
                 )
 
 

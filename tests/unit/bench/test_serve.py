@@ -89,7 +89,9 @@ def test_neither_a_url_nor_a_run(monkeypatch, tmp_path):
 
 def test_more_than_a_run_takes_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(state, "need", lambda name: _run(tmp_path))
-    with pytest.raises(UsageError, match=r"4,104 tokens with the answer, and a takes 4,096"):
+    with pytest.raises(
+        UsageError, match=r"4,112 tokens with the answer and the 8 by which.* and a takes 4,096"
+    ):
         serve._refuse(_asked().plan(0), [endpoint("a", "", "")])
     with pytest.raises(UsageError, match="a name of its own"):
         serve._refuse(_asked(prompts="64", mix="").plan(0), [endpoint("a", "", "")] * 2)
