@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,9 +56,6 @@ AMI_NAME = "amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260714"
 BLOCK = "cr-0abcdef0123456789"
 
 
-_LOADER = create_loader()
-
-
 class Fails(Exception):
     """An answer that is AWS's error: code and message."""
 
@@ -81,14 +79,8 @@ class Simulated:
         self.quotas = dict(QUOTAS)
         self.prices = dict(PRICES)
         self.placement_groups: dict[str, str] = {}
-        # One loader for all sessions: EC2's service model alone is megabytes of JSON.
-        self.account.session._session.register_component("data_loader", _LOADER)
-        self._maker = boto3.Session(region_name=region)
-        self._maker._session.register_component("data_loader", _LOADER)
-        self._makers: dict[str, Any] = {}
-        events = self.account.session.events
-        events.register("before-parameter-build", self._remember)
-        events.register("before-call", self._respond)
+        self.account.session, self.account._clients = _session(region)
+        _Asked.whom = self
         self.answers |= {
             "service-quotas.GetServiceQuota": self._quota,
             "pricing.GetProducts": self._price,
@@ -109,9 +101,7 @@ class Simulated:
         self.account._answers.clear()
 
     def make(self, service: str) -> Any:
-        if service not in self._makers:
-            self._makers[service] = self._maker.client(service)
-        return self._makers[service]
+        return _maker(service, self.region)
 
     def subnets(self, zone: str | None = None) -> list[str]:
         found = self.make("ec2").describe_subnets()["Subnets"]
@@ -197,10 +187,7 @@ class Simulated:
         }
         self.reservations.append({**found, **changes})
 
-    def _remember(self, params: Json, context: Json, **_: Any) -> None:
-        context["asked"] = params
-
-    def _respond(self, model: Any, context: Json, **_: Any) -> Any:
+    def respond(self, model: Any, context: Json, **_: Any) -> Any:
         self.calls.add(f"{model.service_model.signing_name}:{model.name}")
         reply = self.answers.get(f"{model.service_model.service_id.hyphenize()}.{model.name}")
         if reply is None:
@@ -234,6 +221,40 @@ class Simulated:
         strategy = self.placement_groups[name]
         group = {"GroupName": name, "State": "available", "Strategy": strategy}
         return {"PlacementGroups": [group]}
+
+
+# Clients and their sessions are kept from test to test: to make a client of EC2 takes longer than most tests.
+_LOADER = create_loader()
+
+
+class _Asked:
+    """The account that answers what the kept clients ask."""
+
+    whom: Simulated
+
+
+@cache
+def _session(region: str) -> tuple[boto3.Session, dict[tuple[str, str], Any]]:
+    """What an Account asks with, whose questions come to _Asked.whom first; and room for its clients."""
+    session = _plain_session(region)
+
+    def remember(params: Json, context: Json, **_: Any) -> None:
+        context["asked"] = params
+
+    session.events.register("before-parameter-build", remember)
+    session.events.register("before-call", lambda **event: _Asked.whom.respond(**event))
+    return session, {}
+
+
+@cache
+def _maker(service: str, region: str) -> Any:
+    return _plain_session(region).client(service)
+
+
+def _plain_session(region: str) -> boto3.Session:
+    session = boto3.Session(region_name=region)
+    session._session.register_component("data_loader", _LOADER)
+    return session
 
 
 @contextmanager
