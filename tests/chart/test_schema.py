@@ -21,7 +21,7 @@ VALIDATOR = jsonschema.Draft7Validator(WRITTEN)
 DEFAULTS = yaml_text.load((CHART / "values.yaml").read_text())
 # One render takes a tenth of a second, so the number of examples is what the time allows.
 SLOW = settings(
-    max_examples=30,
+    max_examples=min(30, settings.default.max_examples),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

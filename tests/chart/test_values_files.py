@@ -17,9 +17,9 @@ from raypd.toolchain import binary, helm
 each_situation = pytest.mark.parametrize("values", SITUATIONS.values(), ids=SITUATIONS)
 
 
-@each_situation
-def test_conforms_to_kubernetes_and_the_crds(render, conforms, values):
-    conforms(render.text(values))
+def test_all_conform_to_kubernetes_and_the_crds(render, conforms):
+    # Together, because reading the schemas takes the most time.
+    conforms("\n".join(render.text(values) for values in SITUATIONS.values()))
 
 
 @each_situation

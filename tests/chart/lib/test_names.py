@@ -18,7 +18,9 @@ RELEASES = st.builds(
     st.sampled_from(LETTERS),
 )
 FEW = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=min(15, settings.default.max_examples),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

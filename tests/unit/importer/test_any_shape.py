@@ -66,7 +66,7 @@ def sample() -> Rendered:
     return Rendered("", [rayservice], rayservice, whole.serve_config)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=min(120, settings.default.max_examples), deadline=None, derandomize=True)
 @given(at=st.sampled_from(PLACES), value=ANYTHING)
 def test_anything_anywhere_gives_values_that_the_schema_takes(
     at: tuple[str, tuple[Any, ...]], value: Any

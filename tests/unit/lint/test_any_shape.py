@@ -47,7 +47,7 @@ def _document() -> dict[str, Any]:
 PLACES = [place for place in _places(_document()) if len(place) > 1]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=min(150, settings.default.max_examples), deadline=None, derandomize=True)
 @given(place=st.sampled_from(PLACES), value=ANYTHING, kind=st.sampled_from(["dense", "hybrid"]))
 def test_anything_anywhere_gives_a_report(place: tuple[Any, ...], value: Any, kind: str) -> None:
     document = _document()

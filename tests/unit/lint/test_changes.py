@@ -190,7 +190,7 @@ def test_what_a_render_does_not_hold_it_does_not_use() -> None:
     assert changes(OLD, NEW, found) != changes(OLD, NEW)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=min(60, settings.default.max_examples), deadline=None, derandomize=True)
 @given(value=ANYTHING, place=st.sampled_from(["applications", "args", "prefill", "kwargs", "env"]))
 def test_uses_of_any_shape(value: Any, place: str) -> None:
     sample = Sample()
