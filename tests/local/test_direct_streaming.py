@@ -61,6 +61,28 @@ def test_only_keys_open_and_only_known_paths_are_there(run: State) -> None:
         assert answer.json()["error"]["code"] == "unknown_url"
 
 
+@pytest.mark.parametrize("kilobytes", [100, 400, 4000])  # HAProxy's buffer has 16 KiB
+def test_a_large_body_passes(run: State, kilobytes: int) -> None:
+    body = {"messages": [{"role": "user", "content": unseen_prompt()}], "max_tokens": 4}
+    answer = web.client().post(
+        f"{run.endpoint}/chat/completions",
+        content=json.dumps(body) + " " * (kilobytes << 10),
+        headers={"authorization": f"Bearer {KEYS['alice']}", "content-type": "application/json"},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["usage"]["completion_tokens"] == 4
+
+
+def test_a_prompt_that_is_too_long_is_said_to_be(run: State) -> None:
+    said = ask(run, messages=[{"role": "user", "content": "so " * 200_000}])
+    assert said.status_code == 400
+    assert said.json()["error"]["code"] == "context_length_exceeded"
+    said = ask(run, messages=[{"role": "user", "content": "so " * 3_000_000}])
+    assert said.status_code == 413
+    assert said.json()["error"]["code"] == "request_too_large"
+
+
 def test_settings_change_while_it_runs(run: State) -> None:
     engines = {replica.replica_id for replica in serve.standing(run).replicas}
     files = list(run.folder.glob("mounts/*/opt/ray-pd-llm/endpoint_guard/settings.json"))

@@ -76,8 +76,11 @@ A role's derived facts as JSON: (dict "root" $ "name" "prefill").
 {{- $size := .Values.model.blockSize -}}
 {{- if eq (toString $size) "auto" -}}
   {{- $kind := include "ray-pd-llm.modelKind" . -}}
-  {{- $table := .Files.Get "files/transport.yaml" | fromYaml -}}
-  {{- $size = eq .Values.topology.mode "disaggregated" | ternary (dig "blockSize" $kind "tokens" 0 $table) 0 -}}
+  {{- $size = 0 -}}
+  {{- if eq .Values.topology.mode "disaggregated" -}}
+    {{- include "ray-pd-llm.read" (list . "transport") -}}
+    {{- $size = dig "blockSize" $kind "tokens" 0 .Tables.transport -}}
+  {{- end -}}
 {{- end -}}
 {{- int $size -}}
 {{- end -}}

@@ -82,11 +82,8 @@ values set none of their own, and then that table is not read at all. */}}
 {{- $path := index . 2 -}}
 {{- $code := get (dict "env" "RPD120" "engineArgs" "RPD121" "extraConfig" "RPD122") $kind -}}
 {{- with index . 3 -}}
-  {{- $tables := $scope.root.Tables -}}
-  {{- if not (hasKey $tables "owned") -}}
-    {{- $_ := set $tables "owned" ($scope.root.Files.Get "files/owned.yaml" | fromYaml) -}}
-  {{- end -}}
-  {{- $owned := index $tables.owned $kind -}}
+  {{- include "ray-pd-llm.read" (list $scope.root "owned") -}}
+  {{- $owned := index $scope.root.Tables.owned $kind -}}
   {{- range $name, $value := . -}}
     {{- with index $owned $name -}}
       {{- include "ray-pd-llm.problem" (list $scope $code (printf "%s.%s" $path $name) .why .instead) -}}

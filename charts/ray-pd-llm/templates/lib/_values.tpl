@@ -33,6 +33,15 @@ defaults are JSON, and of a table with a line for each entry only the lines that
 {{- end -}}
 {{- end -}}
 
+{{/* read: (list $ table), a table that most values need nothing of, read once it is needed. Prints nothing. */}}
+{{- define "ray-pd-llm.read" -}}
+{{- $root := index . 0 -}}
+{{- $table := index . 1 -}}
+{{- if not (hasKey $root.Tables $table) -}}
+  {{- $_ := set $root.Tables $table ($root.Files.Get (printf "files/%s.yaml" $table) | fromYaml) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* fill: (list values defaults), prints nothing. */}}
 {{- define "ray-pd-llm.fill" -}}
 {{- $values := index . 0 -}}

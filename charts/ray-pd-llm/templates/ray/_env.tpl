@@ -70,7 +70,8 @@ VLLM_SSM_CONV_STATE_LAYOUT: DS
 {{- end }}
 {{- if and (eq $values.topology.mode "disaggregated") (eq $values.transport.fabric "tcp") (eq $values.runtime.device "cuda") (not $values.placement.rolesApart) }}
 # The roles may meet on one host, where UCX reads the other's GPU memory itself only when it is told to.
-{{- range $name, $value := (.root.Files.Get "files/transport.yaml" | fromYaml).paths.sameHostPcie.env }}
+{{- include "ray-pd-llm.read" (list .root "transport") }}
+{{- range $name, $value := .root.Tables.transport.paths.sameHostPcie.env }}
 {{ $name }}: {{ $value | quote }}
 {{- end }}
 {{- end }}
