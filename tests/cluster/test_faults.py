@@ -155,6 +155,11 @@ def test_a_kubelet_stops(reference, outcomes):
 
 
 @pytest.mark.slow
+def test_prefills_pod_is_deleted(reference, outcomes):
+    _delete(reference, "prefill", "prefill's pod deleted", outcomes)
+
+
+@pytest.mark.slow
 def test_decodes_pod_is_deleted(reference, outcomes):
     _delete(reference, "decode", "decode's pod deleted", outcomes)
 

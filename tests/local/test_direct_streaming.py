@@ -10,6 +10,7 @@ import pytest
 from live.checks import QUICK
 from local.conftest import HERE, LOCAL_CPU, serving
 from local.test_conformance import of
+from local.test_fuzz import endure
 from local.test_guard import KEYS, ask, until
 from raypd.conformance.outcome import Verdict
 from raypd.conformance.suite import checks_of
@@ -81,6 +82,10 @@ def test_a_prompt_that_is_too_long_is_said_to_be(run: State) -> None:
     said = ask(run, messages=[{"role": "user", "content": "so " * 3_000_000}])
     assert said.status_code == 413
     assert said.json()["error"]["code"] == "request_too_large"
+
+
+def test_nothing_fails_hangs_or_grows(run: State, pytestconfig: pytest.Config) -> None:
+    endure(run, 1000 if pytestconfig.getoption("--slow") else 40)
 
 
 def test_settings_change_while_it_runs(run: State) -> None:

@@ -158,6 +158,16 @@ def test_a_minimum_of_tokens_is_kept(run):
     assert 6 <= usage["completion_tokens"] <= 8
 
 
+def test_no_request_ends_an_engine(run):
+    """The first ended one without the guard; the third does on GPUs (vLLM 0.26)."""
+    before = replicas(run)
+    assert ask(run, stop_token_ids=[10**6], min_tokens=2).status_code == 400
+    assert ask(run, stop_token_ids=[10**6]).status_code == 200
+    assert ask(run, bad_words=["x"] * 1000).status_code == 400
+    assert ask(run).status_code == 200
+    assert replicas(run) == before
+
+
 def test_several_choices_are_those_of_several_requests_and_each_reads_kv_once(run):
     options = {"temperature": 1, "seed": 7, "max_tokens": 8}
     message = [{"role": "user", "content": unseen_prompt()}]

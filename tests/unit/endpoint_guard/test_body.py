@@ -38,7 +38,7 @@ def unfit(body, path=CHAT, **settings) -> Refusal:
 JSON = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-(10**30), 10**30)
+    | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8")),
     lambda some: st.lists(some) | st.dictionaries(st.text(st.characters(codec="utf-8")), some),
@@ -77,7 +77,9 @@ def test_any_bytes_are_read_or_refused(content):
         (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"a": "\\udfff\\ud800"}', "surrogate"),
         (b'{"\\ud83d": 1}', "surrogate"),
-        (b'{"a": ' + b"1" * 5000 + b"}", "digits"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "more than 64 bits"),
+        (b'{"a": [18446744073709551616]}', ": 18446744073709551616 has more than 64 bits"),
+        (b'{"a": -9223372036854775809}', "more than 64 bits"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
     ],
@@ -339,6 +341,30 @@ def test_stops_are_counted():
     assert checked({**HELLO, "stop": ["x"] * 16})
     assert checked({**HELLO, "stop": "x"})
     assert unfit({**HELLO, "stop": ["x"] * 17}).param == "stop"
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "too_much"),
+    [
+        ("allowed_token_ids", [1] * 1024, [1] * 1025),
+        ("logit_bias", {str(n): 1 for n in range(1024)}, {str(n): 1 for n in range(1025)}),
+        ("bad_words", ["x"] * 64, ["x"] * 65),
+        ("bad_words", ["x" * 511], ["x" * 512]),
+        ("bad_words", ["é" * 7] * 34, ["é" * 8] * 34),
+        ("structured_outputs", {"regex": "a"}, []),
+        ("structured_outputs", None, "a"),
+    ],
+)
+def test_what_would_end_the_engine_does_not_reach_it(name, fits, too_much):
+    assert checked({**HELLO, name: fits})
+    assert unfit({**HELLO, name: too_much}).param == name
+
+
+def test_a_minimum_puts_no_ids_off_that_the_vocabulary_may_not_have():
+    assert checked({**HELLO, "stop_token_ids": [10**6]})
+    assert checked({**HELLO, "stop_token_ids": [10**6], "min_tokens": 0})
+    assert checked({**HELLO, "stop_token_ids": [], "min_tokens": 2})
+    assert unfit({**HELLO, "stop_token_ids": [7], "min_tokens": 2}).param == "stop_token_ids"
 
 
 def test_best_of_is_what_n_is():

@@ -57,6 +57,11 @@ _TEMPLATES = (
 )  # what chat_template_kwargs could replace of the model's own
 _STOPS = 16  # stop strings; OpenAI takes 4
 _SEEDS = 2**63  # and as many below zero
+_WHOLE = range(-(2**63), 2**64)  # what can be written to an engine (msgpack)
+# Of a request vLLM's engine has room for so much and ends at more (0.26, v1/worker/gpu/sample/). A bad word is
+# kept with a space before it and without, and has a token for each byte at most.
+_ENTRIES = {"allowed_token_ids": 1024, "logit_bias": 1024, "bad_words": 64}
+_BAD_WORD_BYTES = 512
 # Levels of objects and lists. Whoever reads the request behind may be deeper down in its own stack.
 _DEEPEST = 100
 _LONGEST_NAME = 64  # characters of a field's name that a message repeats
@@ -65,7 +70,9 @@ _LONGEST_NAME = 64  # characters of a field's name that a message repeats
 def read(content: bytes) -> dict[str, Any]:
     """The request in `content`. Raises Refusal, 400, where that is no JSON object in UTF-8."""
     try:
-        body = json.loads(content.decode("utf-8"), parse_constant=_no_number)
+        body = json.loads(
+            content.decode("utf-8"), parse_constant=_no_number, parse_int=_whole_number
+        )
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
     except UnicodeEncodeError:
         raise _no_json("it has half of a surrogate pair (\\ud800 to \\udfff) in a string") from None
@@ -75,7 +82,7 @@ def read(content: bytes) -> dict[str, Any]:
         raise _no_json("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise _no_json(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except ValueError as error:  # NaN, Infinity, 1e999, a number of thousands of digits
+    except ValueError as error:  # NaN, Infinity, 1e999, a number of more than 64 bits
         raise _no_json(str(error).split(";")[0]) from None
     if not isinstance(body, dict):
         raise _no_json("it is no object")
@@ -99,14 +106,14 @@ def check(body: dict[str, Any], path: str, models: tuple[str, ...], settings: Se
     if isinstance(stream := body.get("stream"), bool | None):
         if body.get("stream_options") is not None and not stream:
             raise invalid("stream_options", "`stream_options` goes with `stream: true` only.")
-        if not isinstance(options := body.get("stream_options"), dict | None):
-            message = f"`stream_options` must be an object, not {_shown(options)}."
-            raise invalid("stream_options", message, "invalid_type")
+        _check_object(body, "stream_options")
     else:
         raise invalid(
             "stream", f"`stream` must be true or false, not {_shown(stream)}.", "invalid_type"
         )
+    _check_object(body, "structured_outputs")
     _check_bounds(body, path, settings)
+    _check_room(body)
 
 
 def prompts(body: dict[str, Any]) -> int:
@@ -115,6 +122,12 @@ def prompts(body: dict[str, Any]) -> int:
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         return len(prompt)
     return 1
+
+
+def _check_object(body: dict[str, Any], name: str) -> None:
+    if not isinstance(value := body.get(name), dict | None):
+        message = f"`{name}` must be an object, not {_shown(value)}."
+        raise invalid(name, message, "invalid_type")
 
 
 def _check_fields(body: dict[str, Any], known: set[str]) -> None:
@@ -214,6 +227,24 @@ def _check_bounds(body: dict[str, Any], path: str, settings: Settings) -> None:
         raise invalid("stop", f"`stop` may have {_STOPS} texts, not {len(stop)}.")
 
 
+def _check_room(body: dict[str, Any]) -> None:
+    """What would end the engine, which does not look before it takes it (vLLM 0.26)."""
+    for name, most in _ENTRIES.items():
+        given = body.get(name)
+        if isinstance(given, dict | list) and len(given) > most:
+            raise invalid(name, f"`{name}` may have {most} entries, not {len(given)}.")
+    words = body.get("bad_words")
+    texts = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    if (size := sum(len(text.encode()) + 1 for text in texts)) > _BAD_WORD_BYTES:
+        message = f"may have {_BAD_WORD_BYTES} bytes, one between each two words, not {size}."
+        raise invalid("bad_words", f"`bad_words` {message}")
+    # A minimum puts the ids off by their place in the vocabulary, whose length only the engine knows
+    # (https://github.com/vllm-project/vllm/issues/54195).
+    if body.get("stop_token_ids") and body.get("min_tokens"):
+        message = "`stop_token_ids` cannot go with `min_tokens`; use `stop`."
+        raise invalid("stop_token_ids", message)
+
+
 def _number(body: dict[str, Any], name: str, least: int, most: int | None) -> int | None:
     value = body.get(name)
     if value is None:
@@ -252,6 +283,14 @@ def _too_deep(body: dict[str, Any]) -> bool:
 
 def _no_json(why: str) -> Refusal:
     return Refusal(400, f"The body must be a JSON object: {why}.", "invalid_json")
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > 20:
+        raise ValueError(f"{text[:20]}... has more than 64 bits")
+    if int(text) not in _WHOLE:
+        raise ValueError(f"{text} has more than 64 bits")
+    return int(text)
 
 
 def _no_number(text: str) -> Any:
