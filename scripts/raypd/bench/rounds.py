@@ -33,7 +33,8 @@ STREAM_PROMPT = 128
 # 2,640 prompts (128 to 1,900 tokens, a vocabulary of 404).
 STRAY_TOKENS = 8
 _PROMPTS_A_ROUND = 3  # new prompts of each length, one after the other
-_LEAD_SECONDS = 1.0  # of the streams before the first long prompt
+_LEAD_SECONDS = 1.0  # of the streams before the first long prompt, a quarter of their time at most
+_TRIES = 2  # of a mix
 _TELEMETRY_SECONDS = 0.3  # NIXL hands its counters to its exporter ten times a second
 
 
@@ -239,37 +240,52 @@ def _ask(
     gaps: dict[str, float],
     seconds: float,
 ) -> None:
-    parts = _parts(plan, question, seed, gaps.get(endpoint.target.name), endpoint.longest)
-    before = endpoint.counters()
-    try:
-        measured = load.measure(endpoint.target, parts, seconds)
-    except LoadFailed as failed:
-        cell.error = str(failed)
-        return
-    after = endpoint.counters()
+    name = endpoint.target.name
+    for more in range(_TRIES):
+        # Another seed each time: what was asked before is in a cache.
+        parts = _parts(plan, question, seed + 2 * more, gaps.get(name), endpoint.longest)
+        before = endpoint.counters()
+        try:
+            measured = load.measure(endpoint.target, parts, seconds)
+        except LoadFailed as failed:
+            cell.error = str(failed)
+            return
+        after = endpoint.counters()
+        if not question.rate or _among(*measured) or not (pauses := _all(measured[0].gaps)):
+            break
+        # The streams were over before a prompt came: they are faster than they were alone.
+        gaps[name] = statistics.fmean(pauses)
     if before is not None and after is not None:
         moved = between(before, after)
         cell.kv_bytes += moved.kv_bytes
         cell.kv_seconds += moved.kv_seconds
     cell.add(measured)
-    if question.kind == "mix" and question.rate:
+    if question.rate:
         streams, prompts = measured
         cell.first += prompts.first
-        if prompts.starts:
-            ends = [
-                start + first for start, first in zip(prompts.starts, prompts.first, strict=True)
-            ]
-            cell.gaps += streams.gaps_between(min(prompts.starts), max(ends))
+        cell.gaps += _among(streams, prompts)
         return
     (alone,) = measured
     cell.first += alone.first
-    cell.gaps += [gap for answer in alone.gaps for gap in answer]
+    cell.gaps += _all(alone.gaps)
     cell.paces += [statistics.fmean(answer) for answer in alone.gaps if answer]
     cell.seconds += alone.seconds
     cell.output_tokens += alone.output_tokens
     cell.good += alone.good
     if question.kind == "mix" and cell.gaps:
-        gaps[endpoint.target.name] = statistics.fmean(cell.gaps)
+        gaps[name] = statistics.fmean(cell.gaps)
+
+
+def _all(gaps: Iterable[list[float]]) -> list[float]:
+    return [gap for answer in gaps for gap in answer]
+
+
+def _among(streams: Measured, prompts: Measured) -> list[float]:
+    """The pauses of streams while prompts were answered."""
+    if not prompts.starts:
+        return []
+    ends = [start + first for start, first in zip(prompts.starts, prompts.first, strict=True)]
+    return streams.gaps_between(min(prompts.starts), max(ends))
 
 
 def _parts(
@@ -293,7 +309,8 @@ def _parts(
         tokens = min(most, math.ceil(plan.seconds / gap) if gap else FIRST_TOKENS * 8)
         return [Part(question.streams, STREAM_PROMPT, tokens, seed)]
     # As long as the prompts arrive, by the pace of streams alone: among prompts they take longer.
-    tokens = min(most, math.ceil((plan.seconds + _LEAD_SECONDS) / (gap or 0.02)))
+    pace = gap or 0.02
+    tokens = min(most, math.ceil((plan.seconds + _LEAD_SECONDS) / pace))
     return [
         Part(question.streams, STREAM_PROMPT, tokens, seed),
         Part(
@@ -302,7 +319,7 @@ def _parts(
             question.answer_tokens,
             seed + 1,
             rate=question.rate,
-            after=_LEAD_SECONDS,
+            after=min(_LEAD_SECONDS, tokens * pace / 4),
         ),
     ]
 

@@ -113,6 +113,25 @@ def test_streams_last_as_long_as_prompts_arrive():
     assert prompts.rate == 2
 
 
+def test_streams_that_were_over_before_prompts_came_are_asked_for_again(monkeypatch):
+    class Faster(FakeLoad):
+        def measure(self, target, parts, seconds):
+            answers = super().measure(target, parts, seconds)
+            if len(parts) == 1:
+                return answers
+            return [replace(a, gaps=[[0.001] * len(gaps) for gaps in a.gaps]) for a in answers]
+
+    monkeypatch.setattr(rounds, "Load", Faster)
+    rows, _ = _measured()
+    mixes = [parts for name, parts in FakeLoad.asked if len(parts) == 2 and name == "a"]
+    first, again = mixes[:2]
+    assert again[0].answer_tokens > 5 * first[0].answer_tokens
+    assert {part.seed for part in first}.isdisjoint(part.seed for part in again)
+    mix = _row(rows, "mix", rate=2.0)
+    assert mix["requests"] == 2 * (4 + 20)
+    assert mix["itl_p50_ms"] == 1
+
+
 def test_streams_are_never_longer_than_the_model_takes():
     short = [replace(endpoint, longest=300) for endpoint in ENDPOINTS]
     measure(PLAN, short, lambda text: None, lambda rows, notes: None)
