@@ -85,7 +85,7 @@ def test_a_prompt_that_is_too_long_is_said_to_be(run: State) -> None:
 
 
 def test_nothing_fails_hangs_or_grows(run: State, pytestconfig: pytest.Config) -> None:
-    endure(run, 1000 if pytestconfig.getoption("--slow") else 40)
+    endure(run, pytestconfig.getoption("--slow"))
 
 
 def test_settings_change_while_it_runs(run: State) -> None:
